@@ -1,0 +1,40 @@
+/* dtype.h: the element types of tensors in files: names, block sizes, and their exact values as f32.
+ *
+ * Pure. Threads: any.
+ */
+#ifndef FORAY_FORMAT_DTYPE_H
+#define FORAY_FORMAT_DTYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum {
+    DTYPE_F32, DTYPE_F16, DTYPE_BF16,
+    DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1, DTYPE_Q8_0,
+    DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K,
+    DTYPE_I32, DTYPE_I64, DTYPE_I8, DTYPE_U8,
+    DTYPE_COUNT,
+    DTYPE_UNKNOWN = -1
+} dtype;
+
+typedef struct {
+    const char *name; /* as GGUF tools print it: "Q4_1" */
+    int block;        /* elements per block; 1 for plain types */
+    int bytes;        /* bytes per block */
+    bool weight;      /* may be a weight matrix */
+} dtype_info;
+
+const dtype_info *dtype_get(dtype type);
+
+/* Bytes of n consecutive elements (n a multiple of the block), false on overflow or a broken multiple. */
+bool dtype_bytes(dtype type, uint64_t n, uint64_t *bytes);
+
+/* Expands n elements (a multiple of the block) to f32, exactly: the definition of each format's values. */
+void dtype_to_f32(dtype type, const void *data, size_t n, float *out);
+
+float dtype_f16_to_f32(uint16_t h);
+uint16_t dtype_f32_to_f16(float f); /* to nearest even */
+float dtype_bf16_to_f32(uint16_t h);
+
+#endif

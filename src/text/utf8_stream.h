@@ -1,0 +1,27 @@
+/* utf8_stream.h: running text from token bytes: whole characters only, stop strings never shown.
+ *
+ * Holds back at most 3 bytes of an incomplete character, and the longest suffix that may still become a stop
+ * string. Bytes that can no longer become a character turn into U+FFFD. Pure; one thread per object.
+ */
+#ifndef FORAY_TEXT_UTF8_STREAM_H
+#define FORAY_TEXT_UTF8_STREAM_H
+
+#include "base/buf.h"
+
+typedef struct {
+    const char *const *stop; /* [stop_count] borrowed */
+    size_t stop_count;
+    unsigned char part[4]; /* an unfinished character */
+    int part_bytes;
+    buf held; /* finished characters that may begin a stop string */
+} utf8_stream;
+
+void utf8_stream_init(utf8_stream *s, const char *const *stop, size_t stop_count);
+/* Feeds one token's bytes; appends what may be shown to out. Returns true when a stop string was found: out
+ * then ends in front of the earliest match in text order, and the stream takes nothing more. */
+bool utf8_stream_feed(utf8_stream *s, const char *bytes, size_t count, buf *out);
+/* The text is over (end of text, length): releases what was held. */
+void utf8_stream_finish(utf8_stream *s, buf *out);
+void utf8_stream_free(utf8_stream *s);
+
+#endif
