@@ -203,7 +203,8 @@ typedef struct {
     float *logprob;                   /* [rows] of the chosen token under the raw logits, or NULL */
 } args_sample;
 
-/* run(user), in stream order, on some worker. reads/writes are for the happens-before check only. */
+/* run(user), in stream order, on some worker. reads/writes are for the happens-before check only: each stands
+ * for the whole device buffer that it lies in. */
 typedef struct {
     const char *name; /* static */
     void (*run)(void *user);
@@ -238,7 +239,7 @@ kernel_cost kernel_get_cost(kernel_id id, const kernel_args *args);
 /* One buffer that a kernel reads or writes. */
 typedef struct {
     const void *start;
-    size_t bytes;
+    size_t bytes; /* 0: the whole device buffer that start lies in */
     bool write;
 } kernel_access;
 

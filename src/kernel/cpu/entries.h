@@ -1,0 +1,44 @@
+/* entries.h: every implementation of every kernel, by name: <isa>_<kernel>.
+ *
+ * Each is one constant defined in the file that implements it (kernel/ref/…, kernel/cpu/avx2_….c,
+ * kernel/cpu/avx512_….c); kernel/table.c puts them together into one table per instruction set. An
+ * instruction set that has nothing faster for a kernel names the ref entry in kernel/table.c and needs no
+ * constant here. Only table.c and tests include this.
+ */
+#ifndef FORAY_KERNEL_CPU_ENTRIES_H
+#define FORAY_KERNEL_CPU_ENTRIES_H
+
+#include "kernel/impl.h"
+
+extern const kernel_impl ref_embed;
+extern const kernel_impl ref_quant;
+extern const kernel_impl ref_matmul;
+extern const kernel_impl ref_rope_angles;
+extern const kernel_impl ref_rope_store;
+extern const kernel_impl ref_attention;
+extern const kernel_impl ref_norm_add;
+extern const kernel_impl ref_gather;
+extern const kernel_impl ref_sample;
+extern const kernel_impl ref_host; /* the same for every instruction set */
+
+extern const kernel_impl avx2_embed;
+extern const kernel_impl avx2_quant;
+extern const kernel_impl avx2_matmul;
+extern const kernel_impl avx2_rope_angles;
+extern const kernel_impl avx2_rope_store;
+extern const kernel_impl avx2_attention;
+extern const kernel_impl avx2_norm_add;
+extern const kernel_impl avx2_gather;
+extern const kernel_impl avx2_sample;
+
+extern const kernel_impl avx512_embed;
+extern const kernel_impl avx512_quant;
+extern const kernel_impl avx512_matmul;
+extern const kernel_impl avx512_rope_angles;
+extern const kernel_impl avx512_rope_store;
+extern const kernel_impl avx512_attention;
+extern const kernel_impl avx512_norm_add;
+extern const kernel_impl avx512_gather;
+extern const kernel_impl avx512_sample;
+
+#endif

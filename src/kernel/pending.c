@@ -1,0 +1,113 @@
+/* pending.c: entries that have no implementation yet. Whoever lands one deletes its line here; the file goes
+ * with the last line. An empty avx2/avx512 entry falls back to ref in kernel/table.c.
+ * Threads: constants only.
+ */
+#include "kernel/cpu/entries.h"
+
+/* embed, ref */
+const kernel_impl ref_embed = { 0 };
+/* ---- */
+
+/* embed, avx2 */
+const kernel_impl avx2_embed = { 0 };
+/* ---- */
+
+/* embed, avx512 */
+const kernel_impl avx512_embed = { 0 };
+/* ---- */
+
+/* quant, ref */
+const kernel_impl ref_quant = { 0 };
+/* ---- */
+
+/* quant, avx2 */
+const kernel_impl avx2_quant = { 0 };
+/* ---- */
+
+/* quant, avx512 */
+const kernel_impl avx512_quant = { 0 };
+/* ---- */
+
+/* matmul, ref */
+const kernel_impl ref_matmul = { 0 };
+/* ---- */
+
+/* matmul, avx2 */
+const kernel_impl avx2_matmul = { 0 };
+/* ---- */
+
+/* matmul, avx512 */
+const kernel_impl avx512_matmul = { 0 };
+/* ---- */
+
+/* rope_angles, ref */
+const kernel_impl ref_rope_angles = { 0 };
+/* ---- */
+
+/* rope_angles, avx2 */
+const kernel_impl avx2_rope_angles = { 0 };
+/* ---- */
+
+/* rope_angles, avx512 */
+const kernel_impl avx512_rope_angles = { 0 };
+/* ---- */
+
+/* rope_store, ref */
+const kernel_impl ref_rope_store = { 0 };
+/* ---- */
+
+/* rope_store, avx2 */
+const kernel_impl avx2_rope_store = { 0 };
+/* ---- */
+
+/* rope_store, avx512 */
+const kernel_impl avx512_rope_store = { 0 };
+/* ---- */
+
+/* attention, ref */
+const kernel_impl ref_attention = { 0 };
+/* ---- */
+
+/* attention, avx2 */
+const kernel_impl avx2_attention = { 0 };
+/* ---- */
+
+/* attention, avx512 */
+const kernel_impl avx512_attention = { 0 };
+/* ---- */
+
+/* norm_add, ref */
+const kernel_impl ref_norm_add = { 0 };
+/* ---- */
+
+/* norm_add, avx2 */
+const kernel_impl avx2_norm_add = { 0 };
+/* ---- */
+
+/* norm_add, avx512 */
+const kernel_impl avx512_norm_add = { 0 };
+/* ---- */
+
+/* gather, ref */
+const kernel_impl ref_gather = { 0 };
+/* ---- */
+
+/* gather, avx2 */
+const kernel_impl avx2_gather = { 0 };
+/* ---- */
+
+/* gather, avx512 */
+const kernel_impl avx512_gather = { 0 };
+/* ---- */
+
+/* sample, ref */
+const kernel_impl ref_sample = { 0 };
+/* ---- */
+
+/* sample, avx2 */
+const kernel_impl avx2_sample = { 0 };
+/* ---- */
+
+/* sample, avx512 */
+const kernel_impl avx512_sample = { 0 };
+/* ---- */
