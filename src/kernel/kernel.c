@@ -48,7 +48,7 @@ size_t kernel_args_bytes(kernel_id id)
 /* Bytes of one row of activations in a form. */
 static double activation_row_bytes(activation_form form, int cols)
 {
-    return form == ACTIVATION_Q8 ? cols + 8.0 * (cols / 32) : 4.0 * cols;
+    return form == ACTIVATION_Q8 ? 1.5 * cols : 4.0 * cols;
 }
 
 static kernel_cost cost_matmul(const args_matmul *a)
@@ -143,15 +143,6 @@ static void add_rows(access_list *l, row_count rows)
     add(l, rows.live, sizeof(int32_t), false);
 }
 
-static void add_activation(access_list *l, activation a, int rows, int cols, bool write)
-{
-    size_t n = (size_t)rows * (size_t)cols;
-    add(l, a.f32, n * sizeof(float), write);
-    add(l, a.q, n, write);
-    add(l, a.scale, n / 32 * sizeof(float), write);
-    add(l, a.sum, n / 32 * sizeof(float), write);
-}
-
 /* Which pages are touched is known only when the kernel runs. The layer's share of page 0 stands for all of
  * them: every kernel on the layer names the same bytes, and other layers name other bytes. */
 static void add_kv(access_list *l, const kv_layer *kv, bool write)
@@ -169,7 +160,7 @@ static void accesses_matmul(access_list *l, const args_matmul *a)
     if (a->x)
         add(l, a->x, strided(rows, a->x_stride, (size_t)a->w->cols, sizeof(float)), false);
     else
-        add_activation(l, a->ready, rows, a->w->cols, false);
+        add(l, a->ready.data, a->ready.bytes, false);
     add(l, a->out, strided(rows, a->out_stride, (size_t)(gated ? a->w->rows / 2 : a->w->rows), sizeof(float)),
         true);
 }
@@ -223,7 +214,7 @@ int kernel_accesses(kernel_id id, const kernel_args *args, kernel_access out[KER
         const args_quant *a = &args->quant;
         add_rows(&l, a->rows);
         add(&l, a->x, strided(a->rows.max, a->x_stride, (size_t)a->cols, sizeof(float)), false);
-        add_activation(&l, a->out, a->rows.max, a->cols, true);
+        add(&l, a->out.data, a->out.bytes, true);
         break;
     }
     case KERNEL_MATMUL:

@@ -1,14 +1,16 @@
-/* weight.h: weight matrices as the kernels want them.
+/* weight.h: weight matrices and activations as the kernels want them.
  *
  * At load each matrix is repacked for one instruction set: groups of `lanes` output rows (8 or 16), so that one
  * vector load serves `lanes` outputs, lane = row, and no horizontal sum is ever needed. One group is one
- * unbroken run of bytes; the groups follow one another. Rows are padded to a whole group with zeros.
+ * unbroken run of bytes, a multiple of 64; the groups follow one another. Rows are padded to a whole group.
  *
- *   group:  for each block of the K direction:  scales [lanes] f16 | minima [lanes] f16 (types that have them) |
- *                                               quants, 4 consecutive k of a row in one 32-bit lane
+ *   F32, F16   [cols][lanes]
+ *   BF16       [cols / 2][lanes] pairs: the even column in the low half of a 32-bit lane
+ *   blocks     runs of { header | quants of its blocks }: weight_layout
  *
  * Which form of activations a type is multiplied with, and the exact order of its arithmetic, is the
  * table in kernel/ref/matmul.c. Values do not change by packing; only their place does.
+ * Threads: any; a packed weight is never written after weight_pack.
  */
 #ifndef FORAY_KERNEL_WEIGHT_H
 #define FORAY_KERNEL_WEIGHT_H
@@ -19,21 +21,22 @@
 /* Activations: f32 as they are, or int8 in blocks of 32 with a scale and the scaled sum of each block. */
 typedef enum { ACTIVATION_F32, ACTIVATION_Q8 } activation_form;
 
+/* Prepared activations of a pass: written by KERNEL_QUANT, read by KERNEL_MATMUL of the same instruction set,
+ * opaque to everyone else (kernel/panel.h). */
 typedef struct {
-    float *f32;    /* [rows, cols]        ACTIVATION_F32 */
-    int8_t *q;     /* [rows, cols]        ACTIVATION_Q8: round-to-even(x / scale), |q| <= 127 */
-    float *scale;  /* [rows, cols / 32]   max|x| / 127 */
-    float *sum;    /* [rows, cols / 32]   scale * sum of q, exact integer sum first */
+    void *data; /* NULL: none */
+    size_t bytes;
 } activation;
 
-/* Bytes for rows x cols in a form, and its carving out of one buffer (64-aligned parts). */
+/* Bytes for up to rows x cols in a form, whatever the instruction set, and the view of a 64-aligned buffer of
+ * that size. Q8 needs cols to be a multiple of 32. */
 size_t activation_bytes(activation_form form, int rows, int cols);
 activation activation_at(activation_form form, int rows, int cols, void *buffer);
 
 typedef struct {
     dtype type;
-    int rows, cols;  /* outputs N, inputs K; gated pairs: N counts both */
-    int lanes;       /* rows per group */
+    int rows, cols; /* outputs N, inputs K; gated pairs: N counts both */
+    int lanes;      /* rows per group */
     int groups;
     size_t group_bytes;
     uint8_t *data; /* [groups][group_bytes], MEM_WEIGHTS */
@@ -51,11 +54,45 @@ typedef struct {
 } weight_source;
 
 /* Packs the sources one below the other (q|k|v), or, with interleave, row by row in turn (gate, up, gate, up, …
- * in blocks of `lanes` rows: a group of gates, then its group of ups). All sources have one type and one cols.
- * lanes: kernel_lanes(). *out is owned: weight_free. EUNSUPPORTED names a type without kernels. */
+ * in blocks of `lanes` rows: a group of gates, then its group of ups; all with the same number of rows). All
+ * sources have one type and one cols. lanes: of the kernel table. *out is owned: weight_free.
+ * EUNSUPPORTED names a type without kernels, or columns that are not whole blocks. */
 int weight_pack(const weight_source *sources, int count, bool interleave, int lanes, packed_weight *out,
                 foray_error *err);
-void weight_free(packed_weight *w);
+void weight_free(packed_weight *w); /* w may be zeroed */
 bool weight_type_supported(dtype type);
+
+/* Where things are in a group of a block type. `run` blocks share one header; the last run may be shorter, its
+ * header is not:
+ *
+ *   header   Q4_0 Q5_0 Q8_0   d [run][lanes] f16, 64 bytes in all
+ *            Q4_1 Q5_1        d [lanes] f16 | m [lanes] f16
+ *            Q4_K Q5_K        d [lanes] f16 | dmin [lanes] f16 | scale [8][lanes] u8 | min [8][lanes] u8
+ *            Q6_K             scale [16][lanes] s8 | d [lanes] f16 | zeros up to 64
+ *   quants   of each 32 columns: 32-bit lanes of 4 bytes i, so that chunk j of 8 holds column 4 j + i
+ *            5 bits   plane [lanes] first: bit j of byte i is the fifth bit of chunk j
+ *            6 bits   plane [2][lanes] first: bits 2j, 2j+1 of byte i of plane h are on top of chunk 4 h + j
+ *            4 … 6    nibbles [4][lanes]: chunk j low, chunk j + 4 high
+ *            8 bits   [8][lanes], 16 lanes: value + 128 as vpdpbusd wants it, 8 lanes: signed
+ */
+typedef struct {
+    int block;            /* columns per block: 32, or 256 */
+    int run;              /* blocks per header */
+    size_t header, scale; /* bytes of a header; of one block's part of it */
+    size_t quants;        /* bytes of a block's quants */
+} weight_layout;
+
+weight_layout weight_layout_of(dtype type, int lanes);
+
+/* 32 columns of one packed row of a block type, read back: column k is scale[k / 16] * q[k] + min, exactly. */
+typedef struct {
+    int8_t q[32];
+    float scale[2], min;
+} weight_block;
+
+void weight_read_block(const packed_weight *w, int group, int lane, int block32, weight_block *out);
+
+/* One packed row of F32, F16 or BF16: out [cols]. */
+void weight_read_row(const packed_weight *w, int group, int lane, float *out);
 
 #endif
