@@ -10,10 +10,21 @@
 #include <stdint.h>
 
 typedef enum {
-    DTYPE_F32, DTYPE_F16, DTYPE_BF16,
-    DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0, DTYPE_Q5_1, DTYPE_Q8_0,
-    DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K,
-    DTYPE_I32, DTYPE_I64, DTYPE_I8, DTYPE_U8,
+    DTYPE_F32,
+    DTYPE_F16,
+    DTYPE_BF16,
+    DTYPE_Q4_0,
+    DTYPE_Q4_1,
+    DTYPE_Q5_0,
+    DTYPE_Q5_1,
+    DTYPE_Q8_0,
+    DTYPE_Q4_K,
+    DTYPE_Q5_K,
+    DTYPE_Q6_K,
+    DTYPE_I32,
+    DTYPE_I64,
+    DTYPE_I8,
+    DTYPE_U8,
     DTYPE_COUNT,
     DTYPE_UNKNOWN = -1
 } dtype;

@@ -17,11 +17,12 @@ typedef struct model_file model_file;
  * y = W x is [outputs, inputs], whatever the file's own convention. */
 typedef struct {
     const char *name;
-    dtype type;
+    dtype type;            /* DTYPE_UNKNOWN: may be listed, not used */
+    const char *type_name; /* as the file's format calls it, known or not: "Q4_1", "IQ2_XS", "type 99" */
     int dims;
-    int64_t shape[4];
+    int64_t shape[4]; /* 1 beyond dims */
     const void *data; /* unaligned */
-    uint64_t bytes;
+    uint64_t bytes;   /* 0 where the type's size is not known */
     const char *file; /* path, for messages */
 } tensor_view;
 
@@ -54,8 +55,11 @@ bool model_file_array_int(const model_file *f, const char *key, size_t i, int64_
 bool model_file_array_float(const model_file *f, const char *key, size_t i, double *out);
 bool model_file_array_string(const model_file *f, const char *key, size_t i, const char **out, size_t *bytes);
 
-/* Keys in file order, for `inspect`: NULL past the end. */
+/* Keys in file order, for `inspect`: NULL past the end. Of a folder: those of config.json and generation_config.json. */
 const char *model_file_key_at(const model_file *f, size_t i);
+/* What kind of value a key has, for messages and `inspect`: "uint32", "array of string", "integer", "object", …
+ * NULL: absent. */
+const char *model_file_key_type(const model_file *f, const char *key);
 
 /* The text of tokenizer.json in a folder (mapped; NULL, 0: none, or a GGUF file). */
 const char *model_file_tokenizer_json(const model_file *f, size_t *bytes);

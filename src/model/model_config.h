@@ -23,21 +23,29 @@ enum {
     MODEL_MAX_END_IDS = 16,
 };
 
-typedef enum { MODEL_LLAMA, MODEL_MISTRAL, MODEL_QWEN2, MODEL_QWEN3, MODEL_GEMMA3, MODEL_ARCH_COUNT } model_arch;
+typedef enum {
+    MODEL_LLAMA,
+    MODEL_MISTRAL,
+    MODEL_QWEN2,
+    MODEL_QWEN3,
+    MODEL_GEMMA3,
+    MODEL_ARCH_COUNT
+} model_arch;
 typedef enum { ROPE_PLAIN, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_FACTORS } rope_kind;
 typedef enum { GATE_SILU, GATE_GELU_TANH } gate_kind;
 
 /* How positions are stretched beyond the trained context. Frequencies of pair i start as theta^(-2i/d). */
 typedef struct {
     rope_kind kind;
-    double factor;                    /* linear, llama3, yarn: >= 1 */
-    double low_freq_factor;           /* llama3 */
-    double high_freq_factor;          /* llama3 */
-    double original_context;          /* llama3, yarn: tokens */
-    double beta_fast, beta_slow;      /* yarn: rotations within the original context */
-    double attention_factor;          /* yarn: multiplies cos and sin; 0: 0.1 ln(factor) + 1 */
-    bool truncate;                    /* yarn: the ramp's ends are whole pairs */
-    float pair[MODEL_MAX_HEAD_DIM / 2]; /* factors: [rope_dim / 2] divisors that the file gives (rope_freqs.weight) */
+    double factor;               /* linear, llama3, yarn: >= 1 */
+    double low_freq_factor;      /* llama3 */
+    double high_freq_factor;     /* llama3 */
+    double original_context;     /* llama3, yarn: tokens */
+    double beta_fast, beta_slow; /* yarn: rotations within the original context */
+    double attention_factor;     /* yarn: multiplies cos and sin; 0: 0.1 ln(factor) + 1 */
+    bool truncate;               /* yarn: the ramp's ends are whole pairs */
+    float pair[MODEL_MAX_HEAD_DIM /
+               2]; /* factors: [rope_dim / 2] divisors that the file gives (rope_freqs.weight) */
 } rope_scaling;
 
 typedef struct {

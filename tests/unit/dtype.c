@@ -30,8 +30,8 @@ static void every_quantised_type_has_the_values_of_the_format(void **state)
         dtype_to_f32(vectors[v].type, vectors[v].block, (size_t)vectors[v].count, out);
         for (int i = 0; i < vectors[v].count; i++)
             if (bits_of(out[i]) != vectors[v].value[i])
-                fail_msg("%s element %d: %.9g has bits %08x, expected %08x", dtype_get(vectors[v].type)->name, i,
-                         (double)out[i], bits_of(out[i]), vectors[v].value[i]);
+                fail_msg("%s element %d: %.9g has bits %08x, expected %08x", dtype_get(vectors[v].type)->name,
+                         i, (double)out[i], bits_of(out[i]), vectors[v].value[i]);
     }
 }
 
