@@ -13,7 +13,14 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-typedef enum { COMMAND_RUN, COMMAND_SCORE, COMMAND_BENCH, COMMAND_INSPECT, COMMAND_MODEL, COMMAND_COUNT } command;
+typedef enum {
+    COMMAND_RUN,
+    COMMAND_SCORE,
+    COMMAND_BENCH,
+    COMMAND_INSPECT,
+    COMMAND_MODEL,
+    COMMAND_COUNT
+} command;
 
 typedef enum {
     OPT_MODEL,
@@ -65,9 +72,12 @@ typedef enum {
     OPT_COUNT
 } option_id;
 
+typedef enum { OPTION_UNSET, OPTION_FROM_ENVIRONMENT, OPTION_FROM_COMMAND_LINE } option_source;
+
 typedef struct {
-    const char *text; /* as the user wrote it, or the default; NULL: unset and without default */
-    bool set;         /* by the user, to something else than the row's word ("auto", "model", …) */
+    const char *text;     /* as the user wrote it, or the default; NULL: unset and without default */
+    option_source source; /* OPTION_UNSET: the default stands */
+    bool word;            /* text is the row's word ("auto", "model", …) and no number */
     union {
         bool on;       /* flag */
         int64_t whole; /* int; a word's value where the word stands */
@@ -83,7 +93,7 @@ typedef struct {
 typedef struct {
     command command;
     option_value value[OPT_COUNT];
-    const char *const *operands; /* [operand_count] in argv: what is not an option (inspect FILE) */
+    const char **operands; /* [operand_count] what is not an option (inspect FILE) */
     size_t operand_count;
     arena memory;
 } options;
@@ -92,18 +102,21 @@ typedef struct {
 int options_command(const char *name, command *out, foray_error *err);
 const char *options_command_name(command c);
 
-/* Parses argv[0 … argc-1] (what follows the command's name; reordered: operands move to the end) and the
- * twins in environment (NULL: the process's own). EUSAGE, naming option, value, what is allowed or the nearest
- * known name. --help anywhere: OK with OPT_HELP on, nothing else checked. On error *out is empty. */
-int options_parse(command c, int argc, const char **argv, const char *const *environment, options *out,
+/* Parses argv[0 … argc-1], what follows the command's name, and the twins in environment ("NAME=value" …, NULL;
+ * or NULL for the process's own). EUSAGE, naming option, value, what is allowed or the nearest known name.
+ * --help anywhere: OK with OPT_HELP on, nothing else checked. Of two options that exclude each other the one on
+ * the command line beats the one in the environment. On error *out is empty. */
+int options_parse(command c, int argc, const char *const *argv, const char *const *environment, options *out,
                   foray_error *err);
 void options_free(options *o);
 
-/* Was it set by the user (and not to its word, such as "auto")? */
+/* Was it set by the user, and not to its word, such as "auto"? */
 bool options_has(const options *o, option_id id);
 bool options_flag(const options *o, option_id id);
-int options_int(const options *o, option_id id); /* "auto" and the like: the value that foray_config gives them */
-double options_float(const options *o, option_id id); /* call only where options_has or the default is a number */
+int options_int(const options *o,
+                option_id id); /* "auto" and the like: the value that foray_config gives them */
+double options_float(const options *o,
+                     option_id id); /* call only where options_has or the default is a number */
 uint64_t options_seed(const options *o, option_id id);
 const char *options_string(const options *o, option_id id); /* strings and choices; NULL: unset */
 const char *const *options_strings(const options *o, option_id id, size_t *count);
