@@ -40,32 +40,12 @@ const kernel_impl avx2_matmul = { 0 };
 const kernel_impl avx512_matmul = { 0 };
 /* ---- */
 
-/* rope_angles, ref */
-const kernel_impl ref_rope_angles = { 0 };
-/* ---- */
-
-/* rope_angles, avx2 */
-const kernel_impl avx2_rope_angles = { 0 };
-/* ---- */
-
-/* rope_angles, avx512 */
-const kernel_impl avx512_rope_angles = { 0 };
-/* ---- */
-
-/* rope_store, ref */
-const kernel_impl ref_rope_store = { 0 };
-/* ---- */
-
 /* rope_store, avx2 */
 const kernel_impl avx2_rope_store = { 0 };
 /* ---- */
 
 /* rope_store, avx512 */
 const kernel_impl avx512_rope_store = { 0 };
-/* ---- */
-
-/* attention, ref */
-const kernel_impl ref_attention = { 0 };
 /* ---- */
 
 /* attention, avx2 */
@@ -76,32 +56,12 @@ const kernel_impl avx2_attention = { 0 };
 const kernel_impl avx512_attention = { 0 };
 /* ---- */
 
-/* norm_add, ref */
-const kernel_impl ref_norm_add = { 0 };
-/* ---- */
-
 /* norm_add, avx2 */
 const kernel_impl avx2_norm_add = { 0 };
 /* ---- */
 
 /* norm_add, avx512 */
 const kernel_impl avx512_norm_add = { 0 };
-/* ---- */
-
-/* gather, ref */
-const kernel_impl ref_gather = { 0 };
-/* ---- */
-
-/* gather, avx2 */
-const kernel_impl avx2_gather = { 0 };
-/* ---- */
-
-/* gather, avx512 */
-const kernel_impl avx512_gather = { 0 };
-/* ---- */
-
-/* sample, ref */
-const kernel_impl ref_sample = { 0 };
 /* ---- */
 
 /* sample, avx2 */

@@ -24,21 +24,17 @@ extern const kernel_impl ref_host; /* the same for every instruction set */
 extern const kernel_impl avx2_embed;
 extern const kernel_impl avx2_quant;
 extern const kernel_impl avx2_matmul;
-extern const kernel_impl avx2_rope_angles;
 extern const kernel_impl avx2_rope_store;
 extern const kernel_impl avx2_attention;
 extern const kernel_impl avx2_norm_add;
-extern const kernel_impl avx2_gather;
 extern const kernel_impl avx2_sample;
 
 extern const kernel_impl avx512_embed;
 extern const kernel_impl avx512_quant;
 extern const kernel_impl avx512_matmul;
-extern const kernel_impl avx512_rope_angles;
 extern const kernel_impl avx512_rope_store;
 extern const kernel_impl avx512_attention;
 extern const kernel_impl avx512_norm_add;
-extern const kernel_impl avx512_gather;
 extern const kernel_impl avx512_sample;
 
 #endif

@@ -20,7 +20,7 @@
 #define VMATH_LOG2E 0x1.715476p+0f
 #define VMATH_LN2 0x1.62e43p-1f
 #define VMATH_LN2_REST -0x1.05c61p-29f
-#define VMATH_EXP_MAX 0x1.62e42ep+6f /* the largest x whose exponential is finite */
+#define VMATH_EXP_MAX 0x1.62e42ep+6f  /* the largest x whose exponential is finite */
 #define VMATH_EXP_MIN -0x1.5d589ep+6f /* the smallest x whose exponential is a normal number */
 #define VMATH_EXP_C0 0x1.fffffcp-2f
 #define VMATH_EXP_C1 0x1.555492p-3f
