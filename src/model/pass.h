@@ -1,0 +1,55 @@
+/* pass.h: the buffers of one forward pass: what goes in, the activations in between, what comes out.
+ *
+ * Addresses never change, so a captured graph can read them; what changes between replays is refreshed in
+ * device memory. One pass object serves prefill chunks and verify rounds in turn, never both at once.
+ *
+ * Inputs are rows: token, position, request slot. Rows of one request with consecutive positions form a span
+ * and share one read of the keys.
+ *
+ *      rows     0      1      2      3      4                spans  {0, 4 rows, slot 2, pos 17} {4, 1 row, slot 0, …}
+ *      ids      last   draft0 draft1 draft2 last
+ *      slot     2      2      2      2      0
+ *      position 17     18     19     20     93
+ *
+ * Threads: the host thread writes inputs while nothing is in flight; kernels read and write the rest.
+ */
+#ifndef FORAY_MODEL_PASS_H
+#define FORAY_MODEL_PASS_H
+
+#include "device/device.h"
+#include "model/model_config.h"
+
+/* Counts that kernels read, in one cache line of device memory. */
+typedef struct {
+    int32_t rows, spans, heads; /* live rows; live spans; rows whose logits are wanted */
+} pass_counts;
+
+typedef struct {
+    int max_rows, max_spans, max_heads;
+
+    /* in */
+    pass_counts *count;
+    int32_t *ids, *position, *slot; /* [max_rows] */
+    row_span *spans;                /* [max_spans] */
+    int32_t *head_row;              /* [max_heads] rows that go through the head */
+
+    /* activations */
+    float *x;                    /* [max_rows, dim]                residual stream */
+    float *angles, *angles_local; /* [max_rows, rope_dim]           cos, sin */
+    float *qkv;                  /* [max_rows, (H + 2 Hkv) d] */
+    float *att;                  /* [max_rows, H d] */
+    float *ffn;                  /* [max_rows, ffn] */
+    float *y;                    /* [max_rows, dim]                sub-layer output before a post-norm */
+    void *ready;                 /* activations prepared by KERNEL_QUANT, widest input */
+
+    /* out */
+    float *hidden; /* [max_heads, dim]   rows picked for the head */
+    float *logits; /* [max_heads, vocab] */
+} pass;
+
+/* Allocates device memory for passes of up to these sizes. On error nothing is held. */
+int pass_create(device *d, const model_config *c, int max_rows, int max_spans, int max_heads, pass *out,
+                foray_error *err);
+void pass_destroy(device *d, pass *p);
+
+#endif
