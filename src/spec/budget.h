@@ -1,0 +1,52 @@
+/* budget.h: how many drafts are worth verifying, from measured costs: including none.
+ *
+ * Two tables. Cost: what a round of r rows takes, as a ratio to a round of one row, measured at start and
+ * refreshed by every round; and the absolute time of one row, which drifts with the machine. Survival: how often
+ * the j-th draft stands if those before it did, per drafter signal. A choice maximises expected tokens per time.
+ *
+ *      value(rows) = (requests + sum of survival of the chosen drafts) / cost(rows)
+ *
+ * Any signal may be used, because under `coupled` a text does not depend on what is chosen (design.md 4).
+ * A class that looks like a loss is probed at doubling intervals, for at most 2 % of the time.
+ * Pure but for its own state; no clock: callers bring the times. Threads: one at a time.
+ */
+#ifndef FORAY_SPEC_BUDGET_H
+#define FORAY_SPEC_BUDGET_H
+
+#include "spec/drafter.h"
+
+enum { BUDGET_MAX_ROWS = 64, BUDGET_MAX_REQUESTS = 64 };
+
+typedef struct {
+    double one_row_ns;                /* a whole round of one row, now */
+    double ratio[BUDGET_MAX_ROWS + 1]; /* [rows] cost of a round to one of one row; [1] == 1 */
+    bool measured;
+    /* Survival per signal and position: a decayed count of tries and successes. */
+    double tried[DRAFT_SIGNALS][DRAFT_MAX], stood[DRAFT_SIGNALS][DRAFT_MAX];
+    /* Probing. */
+    int probe_wait, probe_interval;    /* rounds since the last probe, rounds to wait */
+    double probe_spent_ns, total_ns;
+    int fixed; /* >= 0: always that many drafts per request; -1: by cost */
+} budget;
+
+void budget_init(budget *b, int fixed);
+
+/* Puts measured times in: rows[i] rows took ns[i]; rows[0] must be 1. Ratios in between are interpolated,
+ * beyond the last extrapolated in proportion. */
+void budget_set_costs(budget *b, const int *rows, const double *ns, int count);
+
+/* Expected time of a round of so many rows. */
+double budget_cost_ns(const budget *b, int rows);
+/* The chance that draft j (from 0) stands if those before it did. */
+double budget_survival(const budget *b, int signal, int j);
+
+/* Chooses keep[i] <= drafts[i].count for each of n requests. max_rows bounds n + sum of keep. Returns true when
+ * the choice is a probe. */
+bool budget_choose(budget *b, const draft *drafts, int n, int max_rows, int *keep);
+
+/* A round of `rows` rows took wall_ns. */
+void budget_observe_round(budget *b, int rows, double wall_ns);
+/* Of `verified` drafts under `signal`, the first `accepted` stood. */
+void budget_observe_accept(budget *b, int signal, int verified, int accepted);
+
+#endif

@@ -1,0 +1,459 @@
+/* round.c: planning, launching and replaying one round. See round.h. */
+#include "spec/round.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "spec/accept.h"
+
+/* Tiers are powers of two, so that few graphs serve all rounds. */
+enum { TIERS = 8, GRAPH_POOL_BYTES = 16 << 20 };
+
+struct round {
+    round_config config;
+    round_hooks hooks;
+    stream *stream;
+    event *done;
+    graph_pool *pool;
+    graph *graph[TIERS][TIERS]; /* [slots tier][rows tier] */
+    pass pass;
+    round_plan plan;
+    round_times times;
+    budget budget;
+    int max_rows, max_decode_rows; /* of any round; of a round without a prompt */
+    int64_t rounds;
+    round_counters counters;
+
+    /* Device memory, by head row. */
+    int32_t *sample_position, *token;
+    float *logprob;
+    const sample_params **params;
+    sample_history *history;
+};
+
+/* ---- kernels of class host ------------------------------------------------------------------- */
+
+static void run_draft(void *user)
+{
+    round *r = user;
+    round_plan *p = &r->plan;
+    r->times.drafting = clock_fast_ns();
+    for (int i = 0; i < p->members; i++) {
+        plan_member *m = &p->member[i];
+        m->draft.count = 0;
+        if (m->draft_room > 0)
+            r->config.drafter->propose(r->config.drafter, m->sequence, m->draft_room, &m->draft);
+    }
+    r->times.drafted = clock_fast_ns();
+}
+
+/* How many drafts of each member are worth their rows. */
+static void choose_keep(round *r)
+{
+    round_plan *p = &r->plan;
+    draft drafts[PLAN_MAX_MEMBERS];
+    int keep[PLAN_MAX_MEMBERS], proposed = 0;
+    for (int i = 0; i < p->members; i++) {
+        drafts[i] = p->member[i].draft;
+        proposed += drafts[i].count;
+        p->member[i].keep = 0;
+    }
+    if (proposed == 0)
+        return;
+    if (r->hooks.keep) {
+        for (int i = 0, room = p->rows_launched - p->members; i < p->members; i++) {
+            int wanted = r->hooks.keep(r->hooks.user, &p->member[i]);
+            p->member[i].keep = wanted < room ? wanted : room;
+            room -= p->member[i].keep;
+        }
+        return;
+    }
+    p->probe = budget_choose(&r->budget, drafts, p->members, p->rows_launched, keep);
+    for (int i = 0; i < p->members; i++)
+        p->member[i].keep = keep[i];
+}
+
+/* What the sampler needs to know about each head row. */
+static void describe_heads(round *r)
+{
+    for (int i = 0; i < r->plan.members; i++) {
+        const plan_member *m = &r->plan.member[i];
+        const sequence *s = m->sequence;
+        if (m->first_head < 0)
+            continue;
+        for (int j = 0; j <= m->keep; j++) {
+            int h = m->first_head + j, position = s->count + j;
+            r->sample_position[h] = position;
+            r->params[h] = &s->params[position < s->min_count];
+            r->history[h] = (sample_history){ .tokens = s->tokens, .count = s->count,
+                                              .draft = m->draft.tokens, .draft_count = j };
+        }
+    }
+}
+
+static void run_pack(void *user)
+{
+    round *r = user;
+    choose_keep(r);
+    plan_pack(&r->plan, &r->pass);
+    describe_heads(r);
+    r->times.packed = clock_fast_ns();
+}
+
+static void run_accept(void *user)
+{
+    round *r = user;
+    round_plan *p = &r->plan;
+    r->times.verified = clock_fast_ns();
+    for (int i = 0; i < p->members; i++) {
+        plan_member *m = &p->member[i];
+        sequence *s = m->sequence;
+        m->accepted = m->committed = 0;
+        s->computed += m->chunk;
+        if (m->first_head < 0)
+            continue;
+        const int32_t *target = r->token + m->first_head;
+        m->accepted = accept_coupled(m->draft.tokens, target, m->keep + 1);
+        m->committed = sequence_append(s, target, m->accepted + 1);
+        s->computed = s->count - 1; /* accepted drafts have their entries, the newest token has none */
+    }
+    plan_seal(p, PLAN_C);
+}
+
+static void run_publish(void *user)
+{
+    round *r = user;
+    r->times.published = clock_fast_ns();
+}
+
+static int launch_host(round *r, const char *name, void (*run)(void *), foray_error *err)
+{
+    return stream_launch(r->stream, KERNEL_HOST,
+                         &(kernel_args){ .host = { .name = name, .run = run, .user = r } }, err);
+}
+
+/* ---- one round ------------------------------------------------------------------------------- */
+
+static void mark(round *r, phase of, int rows)
+{
+    device_mark(r->config.device, (task_mark){ .round = r->plan.round, .phase = of, .rank = 0, .rows = rows });
+}
+
+/* Trunk to publish: what a graph holds, or what runs eagerly. */
+static int launch_verify(round *r, int slots, int rows, int heads, foray_error *err)
+{
+    const round_config *c = &r->config;
+    mark(r, r->plan.phase, rows);
+    int rc = llama_trunk(c->model, &r->pass, c->cache, rows, slots, r->plan.max_length, r->stream, err);
+    if (rc == 0)
+        rc = llama_head(c->model, &r->pass, heads, r->stream, err);
+    mark(r, PHASE_ACCEPT, rows);
+    if (rc == 0)
+        rc = stream_launch(r->stream, KERNEL_SAMPLE,
+                           &(kernel_args){ .sample = { .rows = { .live = &r->pass.count->heads, .max = heads },
+                                                       .logits = r->pass.logits,
+                                                       .logits_stride = (size_t)c->model->config.vocab,
+                                                       .vocab = c->model->config.vocab,
+                                                       .position = r->sample_position, .params = r->params,
+                                                       .history = r->history, .token = r->token,
+                                                       .logprob = r->logprob } },
+                           err);
+    if (rc == 0)
+        rc = launch_host(r, "accept", run_accept, err);
+    if (rc == 0)
+        rc = launch_host(r, "publish", run_publish, err);
+    return rc;
+}
+
+static int tier_index(int tier)
+{
+    int i = 0;
+    while ((1 << i) < tier)
+        i++;
+    return i;
+}
+
+/* The graph of a tier, captured when it is first needed. */
+static int graph_of(round *r, graph **out, foray_error *err)
+{
+    round_plan *p = &r->plan;
+    graph **g = &r->graph[tier_index(p->slots_launched)][tier_index(p->rows_launched)];
+    if (!*g) {
+        int rc = stream_capture_begin(r->stream, r->pool, err);
+        if (rc != 0)
+            return rc;
+        rc = launch_verify(r, p->slots_launched, p->rows_launched, p->rows_launched, err);
+        int ended = stream_capture_end(r->stream, g, rc == 0 ? err : NULL);
+        if (rc != 0 || ended != 0)
+            return rc != 0 ? rc : ended;
+        r->counters.captures++;
+    }
+    *out = *g;
+    return 0;
+}
+
+/* One decision for all phases of the round: replay, or not and why. */
+static const char *refuse_graph(const round *r)
+{
+    const round_plan *p = &r->plan;
+    if (!r->config.graphs)
+        return r->config.eager_reason;
+    if (p->phase == PHASE_PREFILL)
+        return "prefill";
+    if (tier_index(p->rows_launched) >= TIERS || tier_index(p->slots_launched) >= TIERS)
+        return "tier";
+    if (r->hooks.eager && r->hooks.eager(r->hooks.user, p))
+        return "hook";
+    return NULL;
+}
+
+/* Seals part A: bounds of the launches and the route. */
+static void seal_bounds(round *r)
+{
+    round_plan *p = &r->plan;
+    int rows = 0;
+    p->phase = PHASE_DECODE;
+    for (int i = 0; i < p->members; i++) {
+        const plan_member *m = &p->member[i];
+        if (m->sequence->count == m->sequence->prompt)
+            p->phase = PHASE_PREFILL;
+        else if (m->draft_room > 0 && p->phase == PHASE_DECODE)
+            p->phase = PHASE_TARGET_VERIFY;
+    }
+    for (int i = 0; i < p->members; i++) {
+        plan_member *m = &p->member[i];
+        if (p->phase == PHASE_PREFILL)
+            m->draft_room = 0;
+        rows += m->chunk + m->draft_room;
+    }
+    int most = p->phase == PHASE_PREFILL ? r->max_rows : r->max_decode_rows;
+    p->rows_launched = plan_tier(rows) < most ? plan_tier(rows) : most;
+    p->slots_launched = plan_tier(p->members);
+    p->max_length = cache_table_stride(r->config.cache, 0) * r->config.model->kv.page_rows;
+    const char *refused = refuse_graph(r);
+    if (refused)
+        snprintf(p->route, sizeof p->route, "eager:%s", refused);
+    else
+        snprintf(p->route, sizeof p->route, "graph:%dx%d", p->slots_launched, p->rows_launched);
+    plan_seal(p, PLAN_A);
+}
+
+static int launch_round(round *r, foray_error *err)
+{
+    round_plan *p = &r->plan;
+    int rc = 0;
+    mark(r, PHASE_DRAFT, p->members);
+    if (p->phase == PHASE_TARGET_VERIFY)
+        rc = launch_host(r, "draft", run_draft, err);
+    mark(r, PHASE_PLAN, p->members);
+    if (rc == 0)
+        rc = launch_host(r, "pack", run_pack, err);
+    if (rc != 0)
+        return rc;
+    if (p->route[0] == 'e') {
+        int heads = p->phase == PHASE_PREFILL ? r->pass.max_heads : p->rows_launched;
+        r->counters.eager++;
+        return launch_verify(r, p->slots_launched, p->rows_launched, heads, err);
+    }
+    graph *g;
+    rc = graph_of(r, &g, err);
+    mark(r, p->phase, p->rows_launched);
+    if (rc == 0)
+        rc = graph_launch(g, r->stream, err);
+    r->counters.replays++;
+    return rc;
+}
+
+static int reserve_round(round *r, foray_error *err)
+{
+    round_plan *p = &r->plan;
+    for (int i = 0; i < p->members; i++) {
+        const plan_member *m = &p->member[i];
+        const sequence *s = m->sequence;
+        int rc = cache_reserve_extend(r->config.cache, s->slot, s->computed, s->computed + m->chunk + m->draft_room, err);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+void round_begin(round *r)
+{
+    r->times = (round_times){ .begin = clock_fast_ns() };
+    plan_open(&r->plan, ++r->rounds);
+}
+
+int round_add(round *r, sequence *s, int chunk, bool speculate, foray_error *err)
+{
+    round_plan *p = &r->plan;
+    if (p->members >= r->config.max_requests)
+        return fail(err, FORAY_ESTATE, "round: more than %d requests in one round", r->config.max_requests);
+    plan_member *m = &p->member[p->members++];
+    *m = (plan_member){ .sequence = s, .chunk = chunk, .first_head = -1 };
+    if (speculate && r->config.drafter && r->config.spec_budget != 0) {
+        int room = sequence_draft_room(s);
+        m->draft_room = room < r->config.spec_tokens ? room : r->config.spec_tokens;
+    }
+    return 0;
+}
+
+int round_run(round *r, round_times *times, foray_error *err)
+{
+    round_plan *p = &r->plan;
+    if (r->hooks.before_draft)
+        r->hooks.before_draft(r->hooks.user, p, &r->config.drafter);
+    seal_bounds(r);
+    int rc = reserve_round(r, err);
+    r->times.planned = clock_fast_ns();
+    r->times.drafting = r->times.drafted = r->times.planned;
+    if (rc == 0)
+        rc = launch_round(r, err);
+    if (rc == 0)
+        rc = event_record(r->done, r->stream, err);
+    if (rc == 0)
+        rc = event_sync(r->done, err);
+    if (rc != 0) {
+        stream_sync(r->stream, NULL); /* whatever was launched must not outlive its inputs */
+        return rc;
+    }
+    r->times.returned = clock_fast_ns();
+    r->times.committed = event_time_ns(r->done);
+    for (int i = 0; i < p->members; i++) {
+        const plan_member *m = &p->member[i];
+        cache_trim(r->config.cache, m->sequence->slot, m->sequence->computed);
+        if (m->keep > 0)
+            budget_observe_accept(&r->budget, m->draft.signal, m->keep, m->accepted);
+    }
+    *times = r->times;
+    return 0;
+}
+
+void round_observe(round *r, int64_t wall_ns)
+{
+    if (r->plan.phase != PHASE_PREFILL)
+        budget_observe_round(&r->budget, r->plan.rows, (double)wall_ns);
+}
+
+/* ---- creation, costs, accessors -------------------------------------------------------------- */
+
+static int create_buffers(round *r, foray_error *err)
+{
+    device *d = r->config.device;
+    size_t heads = (size_t)r->pass.max_heads;
+    int rc = device_alloc(d, "sample position", heads * sizeof *r->sample_position, (void **)&r->sample_position, err);
+    if (rc == 0)
+        rc = device_alloc(d, "token", heads * sizeof *r->token, (void **)&r->token, err);
+    if (rc == 0)
+        rc = device_alloc(d, "logprob", heads * sizeof *r->logprob, (void **)&r->logprob, err);
+    if (rc == 0)
+        rc = device_alloc(d, "sample params", heads * sizeof *r->params, (void **)&r->params, err);
+    if (rc == 0)
+        rc = device_alloc(d, "sample history", heads * sizeof *r->history, (void **)&r->history, err);
+    return rc;
+}
+
+int round_create(const round_config *config, round **out, foray_error *err)
+{
+    if (config->max_requests < 1 || config->max_requests > PLAN_MAX_MEMBERS)
+        return fail(err, FORAY_EUSAGE, "%d requests at once cannot be (1 to %d)", config->max_requests, PLAN_MAX_MEMBERS);
+    round *r = mem_alloc_zeroed(MEM_GENERAL, sizeof *r);
+    if (!r)
+        return fail(err, FORAY_ENOMEM, "round: no memory");
+    r->config = *config;
+    int drafts = config->drafter ? config->spec_tokens : 0;
+    r->max_decode_rows = plan_tier(config->max_requests * (1 + drafts));
+    r->max_decode_rows = r->max_decode_rows < BUDGET_MAX_ROWS ? r->max_decode_rows : BUDGET_MAX_ROWS;
+    r->max_rows = plan_tier(config->prefill_chunk > r->max_decode_rows ? config->prefill_chunk : r->max_decode_rows);
+    budget_init(&r->budget, config->spec_budget);
+    int rc = stream_create(config->device, "main", &r->stream, err);
+    if (rc == 0)
+        rc = event_create(config->device, "round done", &r->done, err);
+    if (rc == 0)
+        rc = graph_pool_create(config->device, GRAPH_POOL_BYTES, &r->pool, err);
+    if (rc == 0)
+        rc = pass_create(config->device, &config->model->config, r->max_rows, config->max_requests, r->max_decode_rows,
+                         &r->pass, err);
+    if (rc == 0)
+        rc = create_buffers(r, err);
+    if (rc != 0) {
+        round_destroy(r);
+        return rc;
+    }
+    *out = r;
+    return 0;
+}
+
+void round_destroy(round *r)
+{
+    if (!r)
+        return;
+    device *d = r->config.device;
+    for (int i = 0; i < TIERS * TIERS; i++)
+        if (r->graph[i / TIERS][i % TIERS])
+            graph_destroy(r->graph[i / TIERS][i % TIERS]);
+    if (r->pool)
+        graph_pool_destroy(r->pool);
+    if (r->done)
+        event_destroy(r->done);
+    if (r->stream)
+        stream_destroy(r->stream);
+    pass_destroy(d, &r->pass);
+    void *buffers[] = { r->sample_position, r->token, r->logprob, r->params, r->history };
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        if (buffers[i])
+            device_free(d, buffers[i]);
+    mem_free(MEM_GENERAL, r, sizeof *r);
+}
+
+void round_set_hooks(round *r, const round_hooks *hooks)
+{
+    r->hooks = hooks ? *hooks : (round_hooks){ 0 };
+}
+
+void round_set_drafter(round *r, drafter *d)
+{
+    r->config.drafter = d;
+}
+
+void round_set_costs(round *r, const int *rows, const double *ns, int count)
+{
+    budget_set_costs(&r->budget, rows, ns, count);
+}
+
+const round_plan *round_get_plan(const round *r)
+{
+    return &r->plan;
+}
+
+float round_logprob(const round *r, const plan_member *m, int i)
+{
+    return r->logprob[m->first_head + i];
+}
+
+const budget *round_get_budget(const round *r)
+{
+    return &r->budget;
+}
+
+uint64_t round_graph_bytes(const round *r)
+{
+    return graph_pool_bytes(r->pool);
+}
+
+pass *round_pass(round *r)
+{
+    return &r->pass;
+}
+
+stream *round_stream(round *r)
+{
+    return r->stream;
+}
+
+round_counters round_get_counters(const round *r)
+{
+    return r->counters;
+}

@@ -1,0 +1,89 @@
+/* round.h: one round: draft, pack, verify, accept, publish. The only loop step there is: plain decoding is a
+ * round without drafts, reading a prompt is a round with many pending tokens.
+ *
+ *   main stream   draft ─▶ B: pack ─▶ verify (trunk, head, sample, accept, publish) ─▶ commit
+ *   host          A, launch ……………………………………………………………… waits for `published`, delivers
+ *
+ * The part from trunk to publish is one captured graph per (phase, slots, rows) tier, or the same launches made
+ * eagerly, with the reason said. Every boundary is stamped on one clock, so that the parts of a round sum to its
+ * wall time exactly (design.md P4).
+ * Threads: the host thread.
+ */
+#ifndef FORAY_SPEC_ROUND_H
+#define FORAY_SPEC_ROUND_H
+
+#include "model/llama.h"
+#include "spec/budget.h"
+#include "spec/plan.h"
+
+typedef struct round round;
+
+/* Tests put decisions of their own in place of the round's. Any member may be NULL. */
+typedef struct {
+    void *user;
+    int (*keep)(void *user, const plan_member *m);      /* drafts to verify, 0 … m->draft.count */
+    bool (*eager)(void *user, const round_plan *p);     /* true: do not replay */
+    void (*before_draft)(void *user, const round_plan *p, drafter **d); /* may change the drafter */
+} round_hooks;
+
+typedef struct {
+    device *device;
+    const llama *model;
+    cache *cache;
+    drafter *drafter; /* NULL: plain decoding. Borrowed */
+    int spec_tokens, spec_budget; /* most drafts per request; -1: by measured cost */
+    int max_requests, prefill_chunk;
+    bool graphs;
+    const char *eager_reason; /* why graphs are off; static */
+} round_config;
+
+int round_create(const round_config *config, round **out, foray_error *err);
+void round_destroy(round *r);
+void round_set_hooks(round *r, const round_hooks *hooks);
+
+/* Times rounds of a few row counts, interleaved, for about limit_ns, and gives the result to the budget. scratch:
+ * a request of its own slot with a short prompt and a script as long as most_drafts, and the script drafter in the
+ * round's configuration meanwhile (round_set_drafter). Nothing else may be in flight. */
+int round_measure_costs(round *r, sequence *scratch, int most_drafts, int64_t limit_ns, foray_error *err);
+void round_set_costs(round *r, const int *rows, const double *ns, int count); /* budget_set_costs */
+/* The drafter from now on (NULL: none). Borrowed. */
+void round_set_drafter(round *r, drafter *d);
+
+/* Where the time of a round went, on one clock. Each moment ends the phase that stands beside it. */
+typedef struct {
+    int64_t begin;    /* the host starts on the round */
+    int64_t planned;  /* plan: A */
+    int64_t drafting; /* host_gap: the draft kernel starts */
+    int64_t drafted;  /* draft */
+    int64_t packed;   /* plan: B */
+    int64_t verified; /* the forward phase: prefill, decode or target_verify */
+    int64_t published; /* accept */
+    int64_t committed; /* commit: the device is done with the round */
+    int64_t returned;  /* sync: the host knows */
+    int64_t update_ns; /* host: node updates and inputs refreshed between replays */
+} round_times;
+
+/* Starts a round's plan; the caller adds members with round_add, then runs it. */
+void round_begin(round *r);
+/* chunk: pending tokens to compute; speculate: whether drafts are wanted. */
+int round_add(round *r, sequence *s, int chunk, bool speculate, foray_error *err);
+/* Runs the plan. The cache has been reserved from upper bounds and trimmed again; sequences have grown. */
+int round_run(round *r, round_times *times, foray_error *err);
+
+const round_plan *round_get_plan(const round *r);
+/* Log-probability of the i-th token that member m committed, under the raw logits. */
+float round_logprob(const round *r, const plan_member *m, int i);
+const budget *round_get_budget(const round *r);
+/* A round of this many rows and requests has taken so long: refreshes the budget's tables. */
+void round_observe(round *r, int64_t wall_ns);
+
+uint64_t round_graph_bytes(const round *r);
+pass *round_pass(round *r);
+stream *round_stream(round *r);
+/* Replays of captured graphs, captures, and eager runs so far. */
+typedef struct {
+    int64_t replays, captures, eager;
+} round_counters;
+round_counters round_get_counters(const round *r);
+
+#endif
