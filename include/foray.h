@@ -52,7 +52,7 @@ typedef struct {
     const char *isa;           /* "portable", "avx2", "avx512"; NULL: the best that the machine has */
     const char *spec;          /* "auto", "off", "ngram", "script"; NULL: auto */
     int spec_tokens;           /* most draft tokens per round; 0: the drafter's own */
-    int spec_budget;           /* draft rows to verify each round; -1: chosen by measured cost (auto) */
+    int spec_budget;           /* drafts to verify per request and round; 0: chosen by measured cost (auto) */
     const char *graph;         /* "auto" or "off"; NULL: auto */
     const char *chat_template; /* a name; NULL: recognised from the model's template */
     bool record;               /* keep task times for foray_timeline_write */
@@ -167,7 +167,8 @@ const char *foray_phase_name(int phase); /* "prefill", "decode", â€¦ design.md Â
 typedef struct {
     int prompt_tokens, completion_tokens;
     int64_t wall_ns; /* from admission to the last published token */
-    int64_t prefill_ns, decode_ns, phases_ns[FORAY_PHASES];
+    int64_t prefill_ns, decode_ns; /* until the first token, and after it: they sum to wall_ns */
+    int64_t phases_ns[FORAY_PHASES];
     int64_t steps, drafted, accepted; /* rounds; draft tokens verified; of those, accepted */
     int64_t net_saved_ns;             /* against plain decoding, from measured costs; may be negative */
     int64_t plain_step_ns;            /* that measured plain step */

@@ -12,7 +12,7 @@
 /* Tiers are powers of two, so that few graphs serve all rounds. */
 enum { TIERS = 8, GRAPH_POOL_BYTES = 16 << 20 };
 
-struct round {
+struct round_loop {
     round_config config;
     round_hooks hooks;
     stream *stream;
@@ -38,7 +38,7 @@ struct round {
 
 static void run_draft(void *user)
 {
-    round *r = user;
+    round_loop *r = user;
     round_plan *p = &r->plan;
     r->times.drafting = clock_fast_ns();
     for (int i = 0; i < p->members; i++) {
@@ -51,7 +51,7 @@ static void run_draft(void *user)
 }
 
 /* How many drafts of each member are worth their rows. */
-static void choose_keep(round *r)
+static void choose_keep(round_loop *r)
 {
     round_plan *p = &r->plan;
     draft drafts[PLAN_MAX_MEMBERS];
@@ -77,7 +77,7 @@ static void choose_keep(round *r)
 }
 
 /* What the sampler needs to know about each head row. */
-static void describe_heads(round *r)
+static void describe_heads(round_loop *r)
 {
     for (int i = 0; i < r->plan.members; i++) {
         const plan_member *m = &r->plan.member[i];
@@ -96,7 +96,7 @@ static void describe_heads(round *r)
 
 static void run_pack(void *user)
 {
-    round *r = user;
+    round_loop *r = user;
     choose_keep(r);
     plan_pack(&r->plan, &r->pass);
     describe_heads(r);
@@ -105,7 +105,7 @@ static void run_pack(void *user)
 
 static void run_accept(void *user)
 {
-    round *r = user;
+    round_loop *r = user;
     round_plan *p = &r->plan;
     r->times.verified = clock_fast_ns();
     for (int i = 0; i < p->members; i++) {
@@ -125,11 +125,11 @@ static void run_accept(void *user)
 
 static void run_publish(void *user)
 {
-    round *r = user;
+    round_loop *r = user;
     r->times.published = clock_fast_ns();
 }
 
-static int launch_host(round *r, const char *name, void (*run)(void *), foray_error *err)
+static int launch_host(round_loop *r, const char *name, void (*run)(void *), foray_error *err)
 {
     return stream_launch(r->stream, KERNEL_HOST,
                          &(kernel_args){ .host = { .name = name, .run = run, .user = r } }, err);
@@ -137,13 +137,13 @@ static int launch_host(round *r, const char *name, void (*run)(void *), foray_er
 
 /* ---- one round ------------------------------------------------------------------------------- */
 
-static void mark(round *r, phase of, int rows)
+static void mark(round_loop *r, phase of, int rows)
 {
     device_mark(r->config.device, (task_mark){ .round = r->plan.round, .phase = of, .rank = 0, .rows = rows });
 }
 
 /* Trunk to publish: what a graph holds, or what runs eagerly. */
-static int launch_verify(round *r, int slots, int rows, int heads, foray_error *err)
+static int launch_verify(round_loop *r, int slots, int rows, int heads, foray_error *err)
 {
     const round_config *c = &r->config;
     mark(r, r->plan.phase, rows);
@@ -177,7 +177,7 @@ static int tier_index(int tier)
 }
 
 /* The graph of a tier, captured when it is first needed. */
-static int graph_of(round *r, graph **out, foray_error *err)
+static int graph_of(round_loop *r, graph **out, foray_error *err)
 {
     round_plan *p = &r->plan;
     graph **g = &r->graph[tier_index(p->slots_launched)][tier_index(p->rows_launched)];
@@ -196,7 +196,7 @@ static int graph_of(round *r, graph **out, foray_error *err)
 }
 
 /* One decision for all phases of the round: replay, or not and why. */
-static const char *refuse_graph(const round *r)
+static const char *refuse_graph(const round_loop *r)
 {
     const round_plan *p = &r->plan;
     if (!r->config.graphs)
@@ -211,7 +211,7 @@ static const char *refuse_graph(const round *r)
 }
 
 /* Seals part A: bounds of the launches and the route. */
-static void seal_bounds(round *r)
+static void seal_bounds(round_loop *r)
 {
     round_plan *p = &r->plan;
     int rows = 0;
@@ -241,7 +241,7 @@ static void seal_bounds(round *r)
     plan_seal(p, PLAN_A);
 }
 
-static int launch_round(round *r, foray_error *err)
+static int launch_round(round_loop *r, foray_error *err)
 {
     round_plan *p = &r->plan;
     int rc = 0;
@@ -267,7 +267,7 @@ static int launch_round(round *r, foray_error *err)
     return rc;
 }
 
-static int reserve_round(round *r, foray_error *err)
+static int reserve_round(round_loop *r, foray_error *err)
 {
     round_plan *p = &r->plan;
     for (int i = 0; i < p->members; i++) {
@@ -280,13 +280,13 @@ static int reserve_round(round *r, foray_error *err)
     return 0;
 }
 
-void round_begin(round *r)
+void round_begin(round_loop *r)
 {
     r->times = (round_times){ .begin = clock_fast_ns() };
     plan_open(&r->plan, ++r->rounds);
 }
 
-int round_add(round *r, sequence *s, int chunk, bool speculate, foray_error *err)
+int round_add(round_loop *r, sequence *s, int chunk, bool speculate, foray_error *err)
 {
     round_plan *p = &r->plan;
     if (p->members >= r->config.max_requests)
@@ -300,7 +300,7 @@ int round_add(round *r, sequence *s, int chunk, bool speculate, foray_error *err
     return 0;
 }
 
-int round_run(round *r, round_times *times, foray_error *err)
+int round_run(round_loop *r, round_times *times, foray_error *err)
 {
     round_plan *p = &r->plan;
     if (r->hooks.before_draft)
@@ -331,7 +331,7 @@ int round_run(round *r, round_times *times, foray_error *err)
     return 0;
 }
 
-void round_observe(round *r, int64_t wall_ns)
+void round_observe(round_loop *r, int64_t wall_ns)
 {
     if (r->plan.phase != PHASE_PREFILL)
         budget_observe_round(&r->budget, r->plan.rows, (double)wall_ns);
@@ -339,7 +339,7 @@ void round_observe(round *r, int64_t wall_ns)
 
 /* ---- creation, costs, accessors -------------------------------------------------------------- */
 
-static int create_buffers(round *r, foray_error *err)
+static int create_buffers(round_loop *r, foray_error *err)
 {
     device *d = r->config.device;
     size_t heads = (size_t)r->pass.max_heads;
@@ -355,11 +355,11 @@ static int create_buffers(round *r, foray_error *err)
     return rc;
 }
 
-int round_create(const round_config *config, round **out, foray_error *err)
+int round_create(const round_config *config, round_loop **out, foray_error *err)
 {
     if (config->max_requests < 1 || config->max_requests > PLAN_MAX_MEMBERS)
         return fail(err, FORAY_EUSAGE, "%d requests at once cannot be (1 to %d)", config->max_requests, PLAN_MAX_MEMBERS);
-    round *r = mem_alloc_zeroed(MEM_GENERAL, sizeof *r);
+    round_loop *r = mem_alloc_zeroed(MEM_GENERAL, sizeof *r);
     if (!r)
         return fail(err, FORAY_ENOMEM, "round: no memory");
     r->config = *config;
@@ -386,7 +386,7 @@ int round_create(const round_config *config, round **out, foray_error *err)
     return 0;
 }
 
-void round_destroy(round *r)
+void round_destroy(round_loop *r)
 {
     if (!r)
         return;
@@ -408,52 +408,52 @@ void round_destroy(round *r)
     mem_free(MEM_GENERAL, r, sizeof *r);
 }
 
-void round_set_hooks(round *r, const round_hooks *hooks)
+void round_set_hooks(round_loop *r, const round_hooks *hooks)
 {
     r->hooks = hooks ? *hooks : (round_hooks){ 0 };
 }
 
-void round_set_drafter(round *r, drafter *d)
+void round_set_drafter(round_loop *r, drafter *d)
 {
     r->config.drafter = d;
 }
 
-void round_set_costs(round *r, const int *rows, const double *ns, int count)
+void round_set_costs(round_loop *r, const int *rows, const double *ns, int count)
 {
     budget_set_costs(&r->budget, rows, ns, count);
 }
 
-const round_plan *round_get_plan(const round *r)
+const round_plan *round_get_plan(const round_loop *r)
 {
     return &r->plan;
 }
 
-float round_logprob(const round *r, const plan_member *m, int i)
+float round_logprob(const round_loop *r, const plan_member *m, int i)
 {
     return r->logprob[m->first_head + i];
 }
 
-const budget *round_get_budget(const round *r)
+const budget *round_get_budget(const round_loop *r)
 {
     return &r->budget;
 }
 
-uint64_t round_graph_bytes(const round *r)
+uint64_t round_graph_bytes(const round_loop *r)
 {
     return graph_pool_bytes(r->pool);
 }
 
-pass *round_pass(round *r)
+pass *round_pass(round_loop *r)
 {
     return &r->pass;
 }
 
-stream *round_stream(round *r)
+stream *round_stream(round_loop *r)
 {
     return r->stream;
 }
 
-round_counters round_get_counters(const round *r)
+round_counters round_get_counters(const round_loop *r)
 {
     return r->counters;
 }

@@ -16,7 +16,7 @@
 #include "spec/budget.h"
 #include "spec/plan.h"
 
-typedef struct round round;
+typedef struct round_loop round_loop;
 
 /* Tests put decisions of their own in place of the round's. Any member may be NULL. */
 typedef struct {
@@ -37,17 +37,17 @@ typedef struct {
     const char *eager_reason; /* why graphs are off; static */
 } round_config;
 
-int round_create(const round_config *config, round **out, foray_error *err);
-void round_destroy(round *r);
-void round_set_hooks(round *r, const round_hooks *hooks);
+int round_create(const round_config *config, round_loop **out, foray_error *err);
+void round_destroy(round_loop *r);
+void round_set_hooks(round_loop *r, const round_hooks *hooks);
 
 /* Times rounds of a few row counts, interleaved, for about limit_ns, and gives the result to the budget. scratch:
  * a request of its own slot with a short prompt and a script as long as most_drafts, and the script drafter in the
  * round's configuration meanwhile (round_set_drafter). Nothing else may be in flight. */
-int round_measure_costs(round *r, sequence *scratch, int most_drafts, int64_t limit_ns, foray_error *err);
-void round_set_costs(round *r, const int *rows, const double *ns, int count); /* budget_set_costs */
+int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns, foray_error *err);
+void round_set_costs(round_loop *r, const int *rows, const double *ns, int count); /* budget_set_costs */
 /* The drafter from now on (NULL: none). Borrowed. */
-void round_set_drafter(round *r, drafter *d);
+void round_set_drafter(round_loop *r, drafter *d);
 
 /* Where the time of a round went, on one clock. Each moment ends the phase that stands beside it. */
 typedef struct {
@@ -64,26 +64,26 @@ typedef struct {
 } round_times;
 
 /* Starts a round's plan; the caller adds members with round_add, then runs it. */
-void round_begin(round *r);
+void round_begin(round_loop *r);
 /* chunk: pending tokens to compute; speculate: whether drafts are wanted. */
-int round_add(round *r, sequence *s, int chunk, bool speculate, foray_error *err);
+int round_add(round_loop *r, sequence *s, int chunk, bool speculate, foray_error *err);
 /* Runs the plan. The cache has been reserved from upper bounds and trimmed again; sequences have grown. */
-int round_run(round *r, round_times *times, foray_error *err);
+int round_run(round_loop *r, round_times *times, foray_error *err);
 
-const round_plan *round_get_plan(const round *r);
+const round_plan *round_get_plan(const round_loop *r);
 /* Log-probability of the i-th token that member m committed, under the raw logits. */
-float round_logprob(const round *r, const plan_member *m, int i);
-const budget *round_get_budget(const round *r);
+float round_logprob(const round_loop *r, const plan_member *m, int i);
+const budget *round_get_budget(const round_loop *r);
 /* A round of this many rows and requests has taken so long: refreshes the budget's tables. */
-void round_observe(round *r, int64_t wall_ns);
+void round_observe(round_loop *r, int64_t wall_ns);
 
-uint64_t round_graph_bytes(const round *r);
-pass *round_pass(round *r);
-stream *round_stream(round *r);
+uint64_t round_graph_bytes(const round_loop *r);
+pass *round_pass(round_loop *r);
+stream *round_stream(round_loop *r);
 /* Replays of captured graphs, captures, and eager runs so far. */
 typedef struct {
     int64_t replays, captures, eager;
 } round_counters;
-round_counters round_get_counters(const round *r);
+round_counters round_get_counters(const round_loop *r);
 
 #endif

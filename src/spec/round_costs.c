@@ -17,7 +17,7 @@ static int keep_wanted(void *user, const plan_member *m)
 }
 
 /* One round from the end of the prompt; the sequence is as before afterwards. */
-static int timed_round(round *r, sequence *s, double *ns, foray_error *err)
+static int timed_round(round_loop *r, sequence *s, double *ns, foray_error *err)
 {
     round_times t;
     s->count = s->prompt + 1;
@@ -38,7 +38,7 @@ static int compare_double(const void *a, const void *b)
 }
 
 /* Fills ns[count] with medians over interleaved repeats. */
-static int measure(round *r, sequence *s, int *wanted, const int *rows, int count, int64_t limit_ns, double *ns,
+static int measure(round_loop *r, sequence *s, int *wanted, const int *rows, int count, int64_t limit_ns, double *ns,
                    foray_error *err)
 {
     double sample[MOST_COUNTS][MOST_REPEATS];
@@ -62,7 +62,7 @@ static int measure(round *r, sequence *s, int *wanted, const int *rows, int coun
     return rc;
 }
 
-int round_measure_costs(round *r, sequence *scratch, int most_drafts, int64_t limit_ns, foray_error *err)
+int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns, foray_error *err)
 {
     static const int all[MOST_COUNTS] = { 1, 2, 3, 4, 6, 8, 12, 16 };
     int rows[MOST_COUNTS], count = 0, wanted = 0;

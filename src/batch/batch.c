@@ -1,0 +1,334 @@
+/* batch.c: the step loop. See batch.h. */
+#include "batch/batch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+struct batch {
+    batch_config config;
+    request *first, *last; /* all requests that are held, in order of submission */
+    request *running[PLAN_MAX_MEMBERS]; /* by slot; NULL: free */
+    request *in_round[PLAN_MAX_MEMBERS]; /* of the current step, as the plan's members */
+    request *delivered[PLAN_MAX_MEMBERS];
+    int64_t promised_pages;
+    foray_request next_handle;
+    bool last_was_prefill;
+    step_record record;
+    int64_t steps, idle_ns;
+    /* The end of the last step: where the next one's wall starts. */
+    int64_t published_ns, committed_ns, returned_ns;
+};
+
+int batch_create(const batch_config *config, batch **out, foray_error *err)
+{
+    batch *b = mem_alloc_zeroed(MEM_GENERAL, sizeof *b);
+    if (!b)
+        return fail(err, FORAY_ENOMEM, "batch: no memory");
+    b->config = *config;
+    b->next_handle = 1;
+    b->published_ns = b->committed_ns = b->returned_ns = clock_fast_ns();
+    *out = b;
+    return 0;
+}
+
+void batch_destroy(batch *b)
+{
+    if (!b)
+        return;
+    while (b->first)
+        batch_release(b, b->first->handle);
+    mem_free(MEM_GENERAL, b, sizeof *b);
+}
+
+static bool any_active(const batch *b)
+{
+    for (const request *r = b->first; r; r = r->next)
+        if (r->state != REQUEST_ENDED)
+            return true;
+    return false;
+}
+
+int batch_submit(batch *b, request *r, foray_error *err)
+{
+    r->promised_pages = cache_pages_for(b->config.cache, r->sequence->limit);
+    if (r->promised_pages > cache_pages_total(b->config.cache))
+        return fail(err, FORAY_ELIMIT, "a request of up to %d tokens needs %lld cache pages, there are %lld",
+                    r->sequence->limit, (long long)r->promised_pages, (long long)cache_pages_total(b->config.cache));
+    int64_t now = clock_fast_ns();
+    if (!any_active(b)) { /* the time since the last step belongs to nobody */
+        b->idle_ns += now > b->published_ns ? now - b->published_ns : 0;
+        b->published_ns = b->committed_ns = b->returned_ns = now;
+    }
+    r->admitted_ns = now;
+    r->handle = b->next_handle++;
+    r->next = NULL;
+    if (b->last)
+        b->last->next = r;
+    else
+        b->first = r;
+    b->last = r;
+    return 0;
+}
+
+/* Gives back what a request holds of the machine. Its object stays. */
+static void leave_slot(batch *b, request *r)
+{
+    int slot = r->sequence->slot;
+    if (slot < 0)
+        return;
+    cache_release(b->config.cache, slot);
+    b->promised_pages -= r->promised_pages;
+    b->running[slot] = NULL;
+    r->sequence->slot = -1;
+}
+
+void batch_release(batch *b, foray_request handle)
+{
+    for (request *r = b->first, *before = NULL; r; before = r, r = r->next) {
+        if (r->handle != handle)
+            continue;
+        leave_slot(b, r);
+        if (before)
+            before->next = r->next;
+        else
+            b->first = r->next;
+        if (b->last == r)
+            b->last = before;
+        request_free(b->config.device, r);
+        return;
+    }
+}
+
+request *batch_find(const batch *b, foray_request handle)
+{
+    for (request *r = b->first; r; r = r->next)
+        if (r->handle == handle)
+            return r;
+    return NULL;
+}
+
+/* First come, first served: a request that does not fit yet holds up those behind it. */
+static void admit(batch *b)
+{
+    for (request *r = b->first; r; r = r->next) {
+        if (r->state != REQUEST_WAITS)
+            continue;
+        int slot = 0;
+        while (slot < b->config.slots && b->running[slot])
+            slot++;
+        if (slot == b->config.slots ||
+            b->promised_pages + r->promised_pages > cache_pages_total(b->config.cache))
+            return;
+        b->running[slot] = r;
+        b->promised_pages += r->promised_pages;
+        r->sequence->slot = slot;
+        r->state = REQUEST_RUNS;
+    }
+}
+
+static bool reads_prompt(const request *r)
+{
+    return r->sequence->count == r->sequence->prompt;
+}
+
+/* Which requests take part in this step: one that reads its prompt, or all that decode. Returns how many. */
+static int choose_members(batch *b)
+{
+    request *reader = NULL;
+    int decoders = 0;
+    for (int i = 0; i < b->config.slots; i++) {
+        request *r = b->running[i];
+        if (!r)
+            continue;
+        if (!reads_prompt(r))
+            b->in_round[decoders++] = r;
+        else if (!reader || r->handle < reader->handle)
+            reader = r;
+    }
+    if (reader && !(decoders > 0 && b->last_was_prefill)) {
+        b->in_round[0] = reader;
+        b->last_was_prefill = true;
+        return 1;
+    }
+    b->last_was_prefill = false;
+    return decoders;
+}
+
+/* The interval [from, to) of the step's wall belongs to phase p: for the step and for every active request. */
+static void charge(batch *b, phase p, int64_t *from, int64_t to)
+{
+    if (to <= *from) /* moments of different threads may be a few ns out of order */
+        return;
+    b->record.phases_ns[p] += to - *from;
+    b->record.wall_ns += to - *from;
+    for (request *r = b->first; r; r = r->next)
+        if (r->state != REQUEST_ENDED)
+            request_account(r, p, *from, to);
+    *from = to;
+}
+
+static void charge_all(batch *b, const round_times *t, phase forward)
+{
+    int64_t at = b->published_ns;
+    charge(b, PHASE_COMMIT, &at, b->committed_ns);
+    charge(b, PHASE_SYNC, &at, b->returned_ns);
+    charge(b, PHASE_HOST_GAP, &at, t->begin);
+    charge(b, PHASE_PLAN, &at, t->planned);
+    charge(b, PHASE_HOST_GAP, &at, t->drafting);
+    charge(b, PHASE_DRAFT, &at, t->drafted);
+    charge(b, PHASE_PLAN, &at, t->packed);
+    charge(b, forward, &at, t->verified);
+    charge(b, PHASE_ACCEPT, &at, t->published);
+    b->published_ns = at;
+    b->committed_ns = t->committed;
+    b->returned_ns = t->returned;
+}
+
+/* What plain decoding would have taken for the same tokens, less what this step took. */
+static int64_t net_saved(const batch *b, const round_plan *p, int committed)
+{
+    if (p->phase != PHASE_TARGET_VERIFY)
+        return 0;
+    double plain = budget_cost_ns(round_get_budget(b->config.round), p->members) * committed / p->members;
+    return (int64_t)plain - b->record.wall_ns;
+}
+
+static void record_step(batch *b, const round_plan *p, const round_times *t)
+{
+    step_record *s = &b->record;
+    s->forward_ct = ++b->steps;
+    s->decode = p->phase != PHASE_PREFILL;
+    s->rank = p->rank;
+    s->budget = -1;
+    s->rows_live = s->rows_computed = p->rows;
+    s->rows_launched = p->rows_launched;
+    s->sum_nq = p->sum_nq;
+    s->sum_nkv = p->sum_nkv;
+    s->experts_distinct = 0;
+    s->plan_ns = s->phases_ns[PHASE_PLAN];
+    s->update_ns = t->update_ns;
+    s->draft_segment_ns = p->phase == PHASE_TARGET_VERIFY ? t->drafted - t->drafting : -1;
+    s->verify_segment_ns = t->verified - t->packed;
+    s->step_segment_ns = t->committed - t->drafting;
+    memcpy(s->route[p->phase], p->route, sizeof p->route);
+    s->requests = p->members;
+    int committed = 0;
+    for (int i = 0; i < p->members; i++) {
+        const plan_member *m = &p->member[i];
+        committed += m->committed;
+        step_request *q = &s->request[i];
+        *q = (step_request){ .slot = m->sequence->slot, .prefix_len = m->sequence->count - m->committed,
+                             .verify_len = m->keep + 1, .commit_len = m->committed, .correct_drafts = m->accepted,
+                             .bonus_token = m->committed > 0 ? m->sequence->tokens[m->sequence->count - 1] : -1,
+                             .draft_count = m->keep };
+        memcpy(q->draft_tokens, m->draft.tokens, sizeof *q->draft_tokens * (size_t)m->keep);
+        snprintf(q->rid, sizeof q->rid, "%d", b->in_round[i]->handle);
+    }
+    s->net_saved_ns = net_saved(b, p, committed);
+}
+
+/* Splits the step's counters over its requests. */
+static void account_members(batch *b, const round_plan *p)
+{
+    int committed = 0;
+    for (int i = 0; i < p->members; i++)
+        committed += p->member[i].committed;
+    for (int i = 0; i < p->members; i++) {
+        const plan_member *m = &p->member[i];
+        foray_account *a = &b->in_round[i]->account;
+        if (p->phase == PHASE_PREFILL)
+            continue;
+        a->steps++;
+        a->drafted += m->keep;
+        a->accepted += m->accepted;
+        if (committed > 0)
+            a->net_saved_ns += b->record.net_saved_ns * m->committed / committed;
+        a->plain_step_ns = (int64_t)budget_cost_ns(round_get_budget(b->config.round), 1);
+    }
+}
+
+static int deliver(batch *b, const round_plan *p)
+{
+    int count = 0;
+    for (int i = 0; i < p->members; i++) {
+        const plan_member *m = &p->member[i];
+        request *r = b->in_round[i];
+        float logprobs[DRAFT_MAX + 1];
+        for (int j = 0; j < m->committed; j++)
+            logprobs[j] = round_logprob(b->config.round, m, j);
+        if (m->committed == 0)
+            continue;
+        request_deliver(r, m->committed, logprobs);
+        b->delivered[count++] = r;
+        if (r->state == REQUEST_ENDED)
+            leave_slot(b, r);
+    }
+    return count;
+}
+
+/* The device refused the round: its requests end, others go on. */
+static int fail_round(batch *b, int members, const foray_error *error)
+{
+    for (int i = 0; i < members; i++) {
+        request_fail(b->in_round[i], error);
+        leave_slot(b, b->in_round[i]);
+        b->delivered[i] = b->in_round[i];
+    }
+    return members;
+}
+
+static int run_step(batch *b, int members, foray_error *err)
+{
+    round_loop *r = b->config.round;
+    round_times times;
+    int rc = 0;
+    round_begin(r);
+    for (int i = 0; i < members && rc == 0; i++) {
+        sequence *s = b->in_round[i]->sequence;
+        int pending = sequence_pending(s), chunk = b->config.prefill_chunk;
+        rc = round_add(r, s, pending < chunk ? pending : chunk, true, err);
+    }
+    if (rc == 0)
+        rc = round_run(r, &times, err);
+    if (rc != 0)
+        return rc;
+    const round_plan *p = round_get_plan(r);
+    memset(&b->record, 0, sizeof b->record);
+    charge_all(b, &times, p->phase);
+    record_step(b, p, &times);
+    account_members(b, p);
+    round_observe(r, b->record.wall_ns);
+    return 0;
+}
+
+int batch_step(batch *b, request *const **delivered, int *count, foray_error *err)
+{
+    *count = 0;
+    *delivered = b->delivered;
+    admit(b);
+    int members = choose_members(b);
+    if (members > 0) {
+        foray_error problem;
+        int rc = run_step(b, members, &problem);
+        *count = rc == 0 ? deliver(b, round_get_plan(b->config.round)) : fail_round(b, members, &problem);
+        if (rc != 0 && err)
+            *err = problem;
+    }
+    int active = 0;
+    for (const request *r = b->first; r; r = r->next)
+        active += r->state != REQUEST_ENDED;
+    return active;
+}
+
+const step_record *batch_last_step(const batch *b)
+{
+    return &b->record;
+}
+
+int64_t batch_idle_ns(const batch *b)
+{
+    return b->idle_ns;
+}
