@@ -1,0 +1,43 @@
+/* engine.h: what stands behind foray.h: one model, one device, its cache, its round and its requests.
+ *
+ * Files: open.c builds and takes down, text.c turns text into ids, steps.c runs requests, records.c writes what
+ * was recorded, score.c runs the model without a request. Only this room includes this header.
+ * Threads: one at a time per engine.
+ */
+#ifndef FORAY_ENGINE_ENGINE_H
+#define FORAY_ENGINE_ENGINE_H
+
+#include <stdio.h>
+
+#include "batch/batch.h"
+#include "observe/ring.h"
+#include "text/chat.h"
+
+enum { ENGINE_PAGE_ROWS = 16, ENGINE_RING_TASKS = 1 << 16 };
+
+struct foray_engine {
+    foray_config config; /* resolved: no zeros or NULLs that mean a default */
+    model_file *file;
+    device *device;
+    ring *ring; /* NULL: not recorded */
+    llama *model;
+    tokenizer *tokenizer; /* NULL: ids only */
+    const chat_format *chat;
+    buf system_default; /* what the template says when no system message is given; empty: none */
+    cache *cache;
+    drafter *drafter; /* NULL: off */
+    round_loop *round;
+    batch *batch;
+    int context, slots; /* slots: requests at once; the cache has one more, for measuring and scoring */
+    foray_event events[PLAN_MAX_MEMBERS];
+    FILE *steps; /* NULL: not written */
+    buf line;
+    uint64_t checksum;
+};
+
+/* records.c: appends the last step to the steps file, if there is one. */
+void engine_write_step(foray_engine *e);
+/* records.c: the manifest's line. */
+void engine_manifest(const foray_engine *e, buf *out);
+
+#endif

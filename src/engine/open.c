@@ -1,0 +1,237 @@
+/* open.c: an engine comes up and goes down. See engine.h. */
+#include "engine/engine.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/thread.h"
+
+/* At most this share of the machine's memory for the cache when the user does not say how much context. */
+enum { CACHE_SHARE = 4 };
+/* Time for measuring costs at start. */
+static const int64_t COST_NS = 400000000;
+
+static void load_progress(void *user, uint64_t done, uint64_t total)
+{
+    const foray_config *c = user;
+    if (c->progress)
+        c->progress(c->progress_user, "packing weights", done, total);
+}
+
+static int resolve(foray_config *c, foray_error *err)
+{
+    if (!c->model)
+        return fail(err, FORAY_EUSAGE, "no model was named (-m FILE, a folder, or a known name)");
+    if (c->max_requests < 0 || c->max_requests > PLAN_MAX_MEMBERS)
+        return fail(err, FORAY_EUSAGE, "%d requests at once cannot be (1 to %d)", c->max_requests, PLAN_MAX_MEMBERS);
+    if (c->spec_tokens < 0 || c->spec_tokens > DRAFT_MAX)
+        return fail(err, FORAY_EUSAGE, "--spec-tokens %d cannot be (1 to %d)", c->spec_tokens, DRAFT_MAX);
+    if (c->spec_budget < 0 || c->spec_budget > DRAFT_MAX)
+        return fail(err, FORAY_EUSAGE, "--spec-budget %d cannot be (1 to %d, or auto)", c->spec_budget, DRAFT_MAX);
+    if (c->context < 0 || c->threads < 0 || c->prefill_chunk < 0)
+        return fail(err, FORAY_EUSAGE, "context, threads and prefill chunk cannot be negative");
+    c->max_requests = c->max_requests ? c->max_requests : 1;
+    c->threads = c->threads ? c->threads : thread_cores();
+    c->prefill_chunk = c->prefill_chunk ? c->prefill_chunk : 256;
+    c->graph = c->graph ? c->graph : "auto";
+    c->spec = c->spec ? c->spec : "auto";
+    if (strcmp(c->graph, "auto") != 0 && strcmp(c->graph, "off") != 0)
+        return fail(err, FORAY_EUSAGE, "--graph %s: no such mode (auto, off)", c->graph);
+    return 0;
+}
+
+/* The model's context, or the user's, within what memory allows. */
+static int resolve_context(foray_engine *e, foray_error *err)
+{
+    const model_config *m = &e->model->config;
+    int wanted = e->config.context;
+    if (wanted > m->context)
+        return fail(err, FORAY_ELIMIT, "-c %d: the model was made for %d tokens", wanted, m->context);
+    size_t per_token = kv_pool(&e->model->kv).page_bytes / ENGINE_PAGE_ROWS;
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / CACHE_SHARE;
+    uint64_t fits = memory / per_token / (uint64_t)e->slots;
+    e->context = wanted ? wanted : m->context;
+    if (!wanted && (uint64_t)e->context > fits) {
+        e->context = fits < 512 ? 512 : (int)fits;
+        log_info("context: %d of the model's %d tokens, so that the cache stays below a quarter of memory (-c)",
+                 e->context, m->context);
+    }
+    return 0;
+}
+
+static int open_drafter(foray_engine *e, foray_error *err)
+{
+    foray_config *c = &e->config;
+    if (strcmp(c->spec, "off") == 0)
+        return 0;
+    const char *name = strcmp(c->spec, "auto") == 0 ? "ngram" : c->spec;
+    int rc = drafter_open(name, &e->drafter, err);
+    if (rc == 0 && c->spec_tokens == 0)
+        c->spec_tokens = e->drafter->default_tokens;
+    return rc;
+}
+
+static int open_text(foray_engine *e, foray_error *err)
+{
+    size_t bytes;
+    const model_config *m = &e->model->config;
+    bool has_tokens = model_file_get_kind(e->file) == MODEL_FILE_GGUF
+                          ? model_file_array(e->file, "tokenizer.ggml.tokens", &bytes)
+                          : model_file_tokenizer_json(e->file, &bytes) != NULL;
+    if (has_tokens) {
+        int rc = tokenizer_load(e->file, &e->tokenizer, err);
+        if (rc != 0)
+            return rc;
+        if (tokenizer_vocab(e->tokenizer) > m->vocab)
+            return fail(err, FORAY_EFILE, "%s: the tokenizer has %d tokens, the model %d", e->config.model,
+                        tokenizer_vocab(e->tokenizer), m->vocab);
+    }
+    if (e->config.chat_template) {
+        e->chat = chat_format_named(e->config.chat_template);
+        if (!e->chat)
+            return fail(err, FORAY_EUSAGE, "--chat-template %s: no such format (%s)", e->config.chat_template,
+                        chat_format_names());
+    } else if (m->chat_template) {
+        e->chat = chat_format_recognise(m->chat_template, m->chat_template_bytes);
+    }
+    if (e->chat && m->chat_template)
+        chat_default_system(m->chat_template, m->chat_template_bytes, &e->system_default);
+    return 0;
+}
+
+static int open_round(foray_engine *e, foray_error *err)
+{
+    const foray_config *c = &e->config;
+    pool_desc pool = kv_pool(&e->model->kv);
+    int slots = e->slots + 1; /* the last one is for measuring and scoring */
+    int rc = cache_create(e->device, &pool, 1, slots, e->context, (int64_t)e->context * slots, &e->cache, err);
+    if (rc != 0)
+        return rc;
+    round_config r = { .device = e->device, .model = e->model, .cache = e->cache, .drafter = e->drafter,
+                       .spec_tokens = c->spec_tokens, .spec_budget = c->spec_budget ? c->spec_budget : -1,
+                       .max_requests = e->slots, .prefill_chunk = c->prefill_chunk,
+                       .graphs = strcmp(c->graph, "auto") == 0, .eager_reason = "off" };
+    rc = round_create(&r, &e->round, err);
+    if (rc != 0)
+        return rc;
+    batch_config b = { .device = e->device, .cache = e->cache, .round = e->round, .slots = e->slots,
+                       .prefill_chunk = c->prefill_chunk };
+    return batch_create(&b, &e->batch, err);
+}
+
+/* Costs are measured with real rounds of a scratch request. */
+static int measure_costs(foray_engine *e, foray_error *err)
+{
+    int most = e->config.spec_tokens, prompt = 16;
+    if (!e->drafter || e->config.spec_budget > 0 || e->context < prompt + most + 4)
+        return 0;
+    int32_t zeros[64] = { 0 };
+    drafter *script;
+    request *scratch = NULL;
+    request_limits limits = { .device = e->device, .vocab = e->model->config.vocab, .context = e->context };
+    foray_request_config c = { .prompt = zeros, .prompt_count = (size_t)prompt, .script = zeros, .script_count = 64,
+                               .sampling = foray_sampling_default(e), .logprobs = -1 };
+    c.sampling.temperature = 0;
+    int rc = drafter_open("script", &script, err);
+    if (rc != 0)
+        return rc;
+    rc = request_create(&c, &limits, &scratch, err);
+    if (rc == 0) {
+        scratch->sequence->slot = e->slots;
+        round_set_drafter(e->round, script);
+        rc = round_measure_costs(e->round, scratch->sequence, most, COST_NS, err);
+        round_set_drafter(e->round, e->drafter);
+        cache_release(e->cache, e->slots);
+    }
+    request_free(e->device, scratch);
+    script->destroy(script);
+    return rc;
+}
+
+static int open_all(foray_engine *e, foray_error *err)
+{
+    const foray_config *c = &e->config;
+    int rc = model_file_open(c->model, &e->file, err);
+    if (rc == 0 && c->record)
+        rc = ring_create(ENGINE_RING_TASKS, &e->ring, err);
+    device_config d = { .threads = c->threads, .isa = c->isa, .records = e->ring };
+    if (rc == 0)
+        rc = device_open(&d, &e->device, err);
+    if (rc == 0)
+        rc = llama_load(e->file, device_lanes(e->device), ENGINE_PAGE_ROWS, load_progress, &e->config, &e->model, err);
+    if (rc == 0)
+        rc = resolve_context(e, err);
+    if (rc == 0)
+        rc = open_text(e, err);
+    if (rc == 0)
+        rc = open_drafter(e, err);
+    if (rc == 0)
+        rc = open_round(e, err);
+    if (rc == 0)
+        rc = measure_costs(e, err);
+    if (rc == 0)
+        e->checksum = model_file_checksum(e->file);
+    return rc;
+}
+
+int foray_open(const foray_config *config, foray_engine **out, foray_error *err)
+{
+    foray_config resolved = *config;
+    int rc = resolve(&resolved, err);
+    if (rc != 0)
+        return rc;
+    foray_engine *e = mem_alloc_zeroed(MEM_GENERAL, sizeof *e);
+    if (!e)
+        return fail(err, FORAY_ENOMEM, "no memory for an engine");
+    e->config = resolved;
+    e->slots = resolved.max_requests;
+    rc = open_all(e, err);
+    if (rc != 0) {
+        foray_close(e);
+        return rc;
+    }
+    *out = e;
+    return 0;
+}
+
+void foray_close(foray_engine *e)
+{
+    if (!e)
+        return;
+    if (e->steps)
+        fclose(e->steps);
+    batch_destroy(e->batch);
+    round_destroy(e->round);
+    if (e->drafter)
+        e->drafter->destroy(e->drafter);
+    cache_destroy(e->cache);
+    tokenizer_free(e->tokenizer);
+    llama_free(e->model);
+    if (e->device)
+        device_close(e->device);
+    ring_free(e->ring);
+    model_file_close(e->file);
+    buf_free(&e->system_default);
+    buf_free(&e->line);
+    mem_free(MEM_GENERAL, e, sizeof *e);
+}
+
+foray_info foray_engine_info(const foray_engine *e)
+{
+    const model_config *m = &e->model->config;
+    return (foray_info){ .name = m->name,
+                         .architecture = m->arch_name,
+                         .isa = device_isa(e->device),
+                         .chat_format = e->chat ? chat_format_name(e->chat) : NULL,
+                         .spec = e->drafter ? e->drafter->name : "off",
+                         .vocab = m->vocab,
+                         .context = e->context,
+                         .layers = m->layers,
+                         .threads = device_threads(e->device),
+                         .weight_bytes = e->model->weight_bytes,
+                         .bytes_per_token = e->model->bytes_per_token,
+                         .cache_bytes = cache_bytes(e->cache),
+                         .graph_bytes = round_graph_bytes(e->round) };
+}

@@ -1,0 +1,87 @@
+/* records.c: step records as JSON lines, task records as a timeline. See foray.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "observe/chrome.h"
+#include "observe/manifest.h"
+
+_Static_assert((int)FORAY_PHASES == (int)PHASE_COUNT, "the public header counts the phases");
+
+void engine_manifest(const foray_engine *e, buf *out)
+{
+    const char *slash = strrchr(e->config.model, '/');
+    char numbers[5][24];
+    snprintf(numbers[0], sizeof numbers[0], "%d", e->context);
+    snprintf(numbers[1], sizeof numbers[1], "%d", e->config.max_requests);
+    snprintf(numbers[2], sizeof numbers[2], "%d", e->config.prefill_chunk);
+    snprintf(numbers[3], sizeof numbers[3], "%d", e->config.spec_tokens);
+    snprintf(numbers[4], sizeof numbers[4], e->config.spec_budget ? "%d" : "auto", e->config.spec_budget);
+    const char *names[] = { "context", "requests", "prefill-chunk", "spec", "spec-tokens", "spec-budget", "graph" };
+    const char *values[] = { numbers[0], numbers[1], numbers[2], e->drafter ? e->drafter->name : "off", numbers[3],
+                             numbers[4], e->config.graph };
+    manifest m = { .model = slash ? slash + 1 : e->config.model,
+                   .model_checksum = e->checksum,
+                   .isa = device_isa(e->device),
+                   .drafter = e->drafter ? e->drafter->name : "off",
+                   .graph_state = strcmp(e->config.graph, "auto") == 0 ? "decode, target_verify: on; prefill: eager"
+                                                                       : "off",
+                   .recorded = e->ring ? "steps, tasks" : "steps",
+                   .threads = device_threads(e->device),
+                   .concurrency = e->config.max_requests,
+                   .spec_tokens = e->config.spec_tokens,
+                   .option_names = names,
+                   .option_values = values,
+                   .options = sizeof names / sizeof *names };
+    manifest_json(&m, out);
+}
+
+int foray_steps_open(foray_engine *e, const char *path, foray_error *err)
+{
+    FILE *f = fopen(path, "w");
+    if (!f)
+        return fail(err, FORAY_EFILE, "%s: cannot be written: %s", path, strerror(errno));
+    buf_clear(&e->line);
+    engine_manifest(e, &e->line);
+    buf_puts(&e->line, "\n");
+    if (e->line.failed || fwrite(e->line.data, 1, e->line.len, f) != e->line.len) {
+        fclose(f);
+        return fail(err, FORAY_EFILE, "%s: the manifest could not be written: %s", path, strerror(errno));
+    }
+    if (e->steps)
+        fclose(e->steps);
+    e->steps = f;
+    return 0;
+}
+
+void engine_write_step(foray_engine *e)
+{
+    if (!e->steps)
+        return;
+    buf_clear(&e->line);
+    step_record_json(batch_last_step(e->batch), &e->line);
+    buf_puts(&e->line, "\n");
+    fwrite(e->line.data, 1, e->line.len, e->steps);
+    fflush(e->steps);
+}
+
+int foray_timeline_write(foray_engine *e, const char *path, foray_error *err)
+{
+    if (!e->ring)
+        return fail(err, FORAY_ESTATE, "%s: tasks were not recorded (open the engine with record)", path);
+    size_t capacity = ring_capacity(e->ring);
+    task_record *tasks = mem_alloc(MEM_RECORDS, capacity * sizeof *tasks);
+    if (!tasks)
+        return fail(err, FORAY_ENOMEM, "%s: no memory for %zu records", path, capacity);
+    uint64_t lost = 0;
+    size_t count = ring_read(e->ring, tasks, capacity, &lost);
+    buf line = { 0 };
+    engine_manifest(e, &line);
+    const char *streams[] = { "main" };
+    int rc = chrome_write(path, line.data, tasks, count, lost, streams, 1, err);
+    buf_free(&line);
+    mem_free(MEM_RECORDS, tasks, capacity * sizeof *tasks);
+    return rc;
+}

@@ -1,0 +1,23 @@
+/* score.h: the model's logits for given ids, without a request: what `score`, the goldens and tests ask for. */
+#ifndef FORAY_ENGINE_SCORE_H
+#define FORAY_ENGINE_SCORE_H
+
+#include "foray.h"
+
+/* Runs ids[0 … n) from an empty cache, `chunk` rows per pass (0: the engine's), and calls row for every position
+ * from first on, in order, with the logits [vocab] that follow it (valid during the call). row returns 0 to go
+ * on; anything else ends the scoring and is returned. ELIMIT: more ids than the context holds; ESTATE: requests
+ * are active. digest, if not NULL, gets the digest of the cache at the end (cache.h). */
+int engine_score(foray_engine *e, const int32_t *ids, size_t n, int chunk, size_t first,
+                 int (*row)(void *user, size_t position, const float *logits), void *user, uint64_t *digest,
+                 foray_error *err);
+
+/* The digest of what a running request has computed so far; 0: no such request. For tests. */
+uint64_t engine_request_digest(foray_engine *e, foray_request request, int *computed);
+
+/* Tests and benchmarks: decisions of their own in the round's place (spec/round.h). */
+struct round_loop *engine_round(foray_engine *e);
+struct cache *engine_cache(foray_engine *e);
+struct device *engine_device(foray_engine *e);
+
+#endif
