@@ -83,7 +83,7 @@ typedef struct {
     const float *norm; /* [w->cols] or NULL */
     float eps;
     activation ready;
-    const float *bias; /* [w->rows] or NULL */
+    const float *bias; /* [w->rows] or NULL; gated: of all gates, then of all ups */
     matmul_epilogue epilogue;
     float *out; /* [rows, w->rows] (half of that for the gated ones), stride in floats */
     size_t out_stride;

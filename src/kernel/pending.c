@@ -4,10 +4,6 @@
  */
 #include "kernel/cpu/entries.h"
 
-/* embed, ref */
-const kernel_impl ref_embed = { 0 };
-/* ---- */
-
 /* embed, avx2 */
 const kernel_impl avx2_embed = { 0 };
 /* ---- */
@@ -16,28 +12,12 @@ const kernel_impl avx2_embed = { 0 };
 const kernel_impl avx512_embed = { 0 };
 /* ---- */
 
-/* quant, ref */
-const kernel_impl ref_quant = { 0 };
-/* ---- */
-
 /* quant, avx2 */
 const kernel_impl avx2_quant = { 0 };
 /* ---- */
 
-/* quant, avx512 */
-const kernel_impl avx512_quant = { 0 };
-/* ---- */
-
-/* matmul, ref */
-const kernel_impl ref_matmul = { 0 };
-/* ---- */
-
 /* matmul, avx2 */
 const kernel_impl avx2_matmul = { 0 };
-/* ---- */
-
-/* matmul, avx512 */
-const kernel_impl avx512_matmul = { 0 };
 /* ---- */
 
 /* rope_store, avx2 */

@@ -1,0 +1,224 @@
+/* matmul.c: cuts a matmul into tiles and walks a tile. See matmul.h; the arithmetic is in avx2_/avx512_ files.
+ *
+ * Bits do not depend on anything decided here: every output is one chain along k whoever computes it and beside
+ * whatever else. Sizes below were measured with bench/kernels.c.
+ */
+#include "kernel/cpu/matmul.h"
+
+#include <string.h>
+
+enum {
+    TILE_BYTES = 128 << 10,      /* of weights, where there is that much */
+    SMALL_TILE_BYTES = 32 << 10, /* small matrices: so many that workers can share them evenly … */
+    SMALL_TILES = 8,             /* … but no more than this */
+    ROW_BLOCK = 64,              /* rows that pass over a tile's weights together */
+    WIDE_COLS = 128,             /* columns of f32 weights at a time: three groups fit the first-level cache */
+    WIDE_GROUPS = 3,
+};
+
+typedef struct {
+    int units, groups_per_unit;
+    int weight_tiles;           /* ranges of units */
+    int row_blocks, block_rows; /* ranges of rows */
+    int rows;                   /* live */
+} plan;
+
+/* Scratch of a worker for many rows of floats: widened weights and the sums of a block of rows. */
+typedef struct {
+    float wide[WIDE_GROUPS][WIDE_COLS * MATMUL_MAX_LANES];
+    float y[ROW_BLOCK / 4][WIDE_GROUPS * MATMUL_MAX_PANEL * MATMUL_MAX_LANES];
+} wide_scratch;
+
+static int div_up(int a, int b)
+{
+    return (a + b - 1) / b;
+}
+
+static plan make_plan(const args_matmul *a)
+{
+    const packed_weight *w = a->w;
+    plan p = { .rows = rows_live(a->rows), .groups_per_unit = matmul_gated(a) ? 2 : 1 };
+    p.units = w->groups / p.groups_per_unit;
+
+    const size_t small = w->bytes / SMALL_TILE_BYTES;
+    const size_t large = (w->bytes + TILE_BYTES - 1) / TILE_BYTES;
+    const size_t wanted = small < SMALL_TILES ? small : large > SMALL_TILES ? large : SMALL_TILES;
+    p.weight_tiles = wanted < 1 ? 1 : wanted > (size_t)p.units ? p.units : (int)wanted;
+
+    /* Blocks of nearly equal size, whole panels of 8. */
+    p.row_blocks = div_up(p.rows, ROW_BLOCK);
+    if (p.row_blocks > 0) {
+        p.block_rows = div_up(div_up(p.rows, p.row_blocks), MATMUL_MAX_PANEL) * MATMUL_MAX_PANEL;
+        p.row_blocks = div_up(p.rows, p.block_rows);
+    }
+    return p;
+}
+
+int matmul_tiles(const kernel_args *args)
+{
+    const plan p = make_plan(&args->matmul);
+    return p.weight_tiles * p.row_blocks;
+}
+
+/* ---- activations ---- */
+
+/* A single row of f32 without a norm needs no preparation: it is its own panel. */
+static bool needs_own_rows(const args_matmul *a)
+{
+    return a->x && (a->w->form == ACTIVATION_Q8 || a->norm || a->rows.max > 1);
+}
+
+static size_t own_bytes(const args_matmul *a)
+{
+    return needs_own_rows(a) ? activation_bytes(a->w->form, a->rows.max, a->w->cols) : 0;
+}
+
+size_t matmul_scratch(const kernel_args *args)
+{
+    const args_matmul *a = &args->matmul;
+    return own_bytes(a) + (a->w->form == ACTIVATION_F32 ? sizeof(wide_scratch) : 0);
+}
+
+static void prepare_panels(const matmul_ops *ops, activation_form form, const float *x, size_t stride, int first,
+                           int rows, int cols, const float *norm, float eps, void *data)
+{
+    for (int r = first; r < first + rows; r += ops->panel) {
+        const int n = first + rows - r < ops->panel ? first + rows - r : ops->panel;
+        ops->prepare(form, x + (size_t)r * stride, stride, n, cols, norm, eps, panel_at(form, cols, data, r));
+    }
+}
+
+void matmul_prepare(const matmul_ops *ops, const kernel_args *args, void *scratch)
+{
+    const args_matmul *a = &args->matmul;
+    if (needs_own_rows(a))
+        prepare_panels(ops, a->w->form, a->x, a->x_stride, 0, rows_live(a->rows), a->w->cols, a->norm, a->eps,
+                       scratch);
+}
+
+int quant_tiles(int panel, const kernel_args *args)
+{
+    return div_up(rows_live(args->quant.rows), panel);
+}
+
+void quant_run(const matmul_ops *ops, const kernel_args *args, int tile)
+{
+    const args_quant *a = &args->quant;
+    const int first = tile * ops->panel, left = rows_live(a->rows) - first;
+    prepare_panels(ops, a->form, a->x, a->x_stride, first, left < ops->panel ? left : ops->panel, a->cols,
+                   a->norm, a->eps, a->out.data);
+}
+
+/* ---- walking a tile ---- */
+
+typedef struct {
+    const matmul_ops *ops;
+    const args_matmul *a;
+    void *rows; /* prepared, from row 0 */
+    int groups_per_unit;
+    int first_row, last_row;
+} walk;
+
+static int panel_rows(const walk *t, int row)
+{
+    const int left = t->last_row - row;
+    return left < t->ops->panel ? left : t->ops->panel;
+}
+
+static const uint8_t *group_at(const walk *t, int group)
+{
+    return t->a->w->data + (size_t)group * t->a->w->group_bytes;
+}
+
+/* y: [groups][rows][lanes] of the unit's groups. */
+static void finish_unit(const walk *t, int unit, int row, int rows, const float *y)
+{
+    t->ops->finish(t->a, unit * t->ops->lanes, row, rows, y, y + rows * t->ops->lanes);
+}
+
+/* Some units side by side, each panel of rows in turn while their weights are in a cache. */
+static void run_units(const walk *t, const int *unit, int units)
+{
+    const packed_weight *w = t->a->w;
+    const int per = t->groups_per_unit;
+    matmul_dot job = { .groups = units * per, .cols = w->cols };
+    for (int i = 0; i < job.groups; i++)
+        job.w[i] = group_at(t, unit[i / per] * per + i % per);
+    for (int row = t->first_row; row < t->last_row; row += t->ops->panel) {
+        float y[MATMUL_STREAMS * MATMUL_MAX_PANEL * MATMUL_MAX_LANES] __attribute__((aligned(64)));
+        job.rows = panel_rows(t, row);
+        job.x = panel_at(w->form, w->cols, t->rows, row);
+        job.y = y;
+        const int unit_sums = per * job.rows * t->ops->lanes;
+        memset(y, 0, (size_t)(units * unit_sums) * sizeof y[0]);
+        t->ops->dot[w->type](&job);
+        for (int i = 0; i < units; i++)
+            finish_unit(t, unit[i], row, job.rows, y + i * unit_sums);
+    }
+}
+
+/* Few rows, and all rows of block types: units from several far-apart places of the tile at once. */
+static void run_streams(const walk *t, int first_unit, int last_unit)
+{
+    const int rows = t->last_row - t->first_row;
+    const int streams = t->ops->streams[rows < t->ops->panel ? rows : t->ops->panel];
+    const int at_once = streams > t->groups_per_unit ? streams / t->groups_per_unit : 1;
+    const int each = (last_unit - first_unit) / at_once;
+    for (int i = 0; i < each; i++) {
+        int unit[MATMUL_STREAMS];
+        for (int s = 0; s < at_once; s++)
+            unit[s] = first_unit + s * each + i;
+        run_units(t, unit, at_once);
+    }
+    for (int u = first_unit + at_once * each; u < last_unit; u++)
+        run_units(t, &u, 1);
+}
+
+/* Many rows of floats: a few groups at a time, widened to f32 in pieces that stay in the first-level cache. */
+static void run_wide(const walk *t, int first_unit, int last_unit, wide_scratch *s)
+{
+    const packed_weight *w = t->a->w;
+    const int per = t->groups_per_unit, lanes = t->ops->lanes, at_once = per == 2 ? 1 : WIDE_GROUPS;
+    for (int unit = first_unit; unit < last_unit; unit += at_once) {
+        const int units = last_unit - unit < at_once ? last_unit - unit : at_once, groups = units * per;
+        memset(s->y, 0, sizeof s->y);
+        for (int k = 0; k < w->cols; k += WIDE_COLS) {
+            const int end = w->cols - k < WIDE_COLS ? w->cols : k + WIDE_COLS;
+            matmul_dot job = { .groups = groups, .cols = end - k };
+            for (int g = 0; g < groups; g++) {
+                const uint8_t *group = group_at(t, unit * per + g);
+                if (w->type != DTYPE_F32)
+                    t->ops->widen(w->type, group, k, end, s->wide[g]);
+                job.w[g] = w->type != DTYPE_F32 ? (const uint8_t *)s->wide[g]
+                                                : group + (size_t)k * (size_t)lanes * sizeof(float);
+            }
+            for (int row = t->first_row, i = 0; row < t->last_row; row += t->ops->panel, i++) {
+                job.rows = panel_rows(t, row);
+                job.x = (const float *)panel_at(w->form, w->cols, t->rows, row) + (size_t)k * (size_t)job.rows;
+                job.y = s->y[i];
+                t->ops->dot[DTYPE_F32](&job);
+            }
+        }
+        for (int row = t->first_row, i = 0; row < t->last_row; row += t->ops->panel, i++)
+            for (int u = 0; u < units; u++)
+                finish_unit(t, unit + u, row, panel_rows(t, row), s->y[i] + u * per * panel_rows(t, row) * lanes);
+    }
+}
+
+void matmul_run(const matmul_ops *ops, const kernel_args *args, int tile, void *scratch)
+{
+    const args_matmul *a = &args->matmul;
+    const plan p = make_plan(a);
+    const int range = tile / p.row_blocks, block = tile % p.row_blocks;
+    walk t = { .ops = ops, .a = a, .groups_per_unit = p.groups_per_unit };
+    t.rows = needs_own_rows(a) ? scratch : a->x ? (void *)(uintptr_t)a->x : a->ready.data;
+    t.first_row = block * p.block_rows;
+    t.last_row = p.rows - t.first_row < p.block_rows ? p.rows : t.first_row + p.block_rows;
+
+    const int first = (int)((int64_t)p.units * range / p.weight_tiles);
+    const int last = (int)((int64_t)p.units * (range + 1) / p.weight_tiles);
+    if (a->w->form == ACTIVATION_F32 && t.last_row - t.first_row > ops->panel)
+        run_wide(&t, first, last, (wide_scratch *)((char *)scratch + own_bytes(a)));
+    else
+        run_streams(&t, first, last);
+}

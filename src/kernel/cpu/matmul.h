@@ -1,0 +1,67 @@
+/* matmul.h: what AVX2 and AVX-512 share of a matmul: tiles, streams, panels and blocks of rows. What differs, the
+ * arithmetic, comes in a matmul_ops.
+ *
+ *   tile    a range of units (a unit is a group of weight rows; gated: a pair of groups) x a block of rows.
+ *           Few rows: one block. Many: blocks of 64, and tiles that share weights follow one another.
+ *   stream  within a tile of few rows the units are walked in two or four places at once: a core reads several
+ *           far-apart streams faster than one, and their dependency chains overlap.
+ *   panel   the rows that one call of a dot computes (kernel/panel.h).
+ *
+ * Threads: as kernel/impl.h says; a tile writes outputs that no other tile writes.
+ */
+#ifndef FORAY_KERNEL_CPU_MATMUL_H
+#define FORAY_KERNEL_CPU_MATMUL_H
+
+#include "kernel/impl.h"
+#include "kernel/panel.h"
+
+enum { MATMUL_STREAMS = 4, MATMUL_MAX_PANEL = 8, MATMUL_MAX_LANES = 16 };
+
+/* Some groups times one panel, over `cols` columns: y[group][row][lane] continues its chains of fma. */
+typedef struct {
+    const uint8_t *w[MATMUL_STREAMS]; /* where each group's columns start */
+    int groups, rows;                 /* 1 … 4, 1 … panel */
+    int cols;
+    const void *x; /* the panel's columns */
+    float *y;      /* [groups][rows][lanes] */
+} matmul_dot;
+
+typedef struct {
+    int lanes, panel;                     /* weight rows per group, activation rows per panel */
+    int streams[MATMUL_MAX_PANEL + 1];    /* groups at once for few rows, by number of rows */
+    void (*dot[DTYPE_COUNT])(const matmul_dot *job);
+
+    /* Columns [first, last) of a group of F16 or BF16 as f32 [columns][lanes]; first is even. */
+    void (*widen)(dtype type, const uint8_t *group, int first, int last, float *out);
+
+    /* Rows of x into one panel of that many rows. */
+    void (*prepare)(activation_form form, const float *x, size_t stride, int rows, int cols, const float *norm,
+                    float eps, void *panel);
+
+    /* The epilogue for outputs first … first + lanes - 1 (cut at the matrix's last) of `rows` rows from `row`.
+     * y, up: [rows][lanes]; up only for gated ones. */
+    void (*finish)(const args_matmul *a, int first, int row, int rows, const float *y, const float *up);
+} matmul_ops;
+
+int matmul_tiles(const kernel_args *args);
+size_t matmul_scratch(const kernel_args *args);
+void matmul_prepare(const matmul_ops *ops, const kernel_args *args, void *scratch);
+void matmul_run(const matmul_ops *ops, const kernel_args *args, int tile, void *scratch);
+
+/* KERNEL_QUANT: a tile is a panel. */
+int quant_tiles(int panel, const kernel_args *args);
+void quant_run(const matmul_ops *ops, const kernel_args *args, int tile);
+
+static inline bool matmul_gated(const args_matmul *a)
+{
+    return a->epilogue == EPILOGUE_SWIGLU || a->epilogue == EPILOGUE_GEGLU;
+}
+
+/* Loops over rows and groups of a template are taken apart completely: their counts are constants. */
+#if defined(__clang__)
+#define MATMUL_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define MATMUL_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+#endif

@@ -1,0 +1,106 @@
+/* matmul_case.c: see matmul_case.h. */
+#include "support/matmul_case.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+
+static uint32_t word(uint64_t seed, size_t i)
+{
+    return rng_philox((uint32_t)i, (uint32_t)(i >> 32), 0, 0, (uint32_t)seed, (uint32_t)(seed >> 32)).word[0];
+}
+
+/* In [-1, 1). */
+static float unit(uint64_t seed, size_t i)
+{
+    return (float)(int32_t)word(seed, i) * 0x1p-31f;
+}
+
+/* Byte offsets of the f16 numbers of a block; returns how many. */
+static int f16_places(dtype type, int at[2])
+{
+    at[0] = type == DTYPE_Q6_K ? 208 : 0;
+    at[1] = 2;
+    return type == DTYPE_Q4_1 || type == DTYPE_Q5_1 || type == DTYPE_Q4_K || type == DTYPE_Q5_K ? 2 : 1;
+}
+
+static float weight_scale(matmul_values values, uint64_t seed, size_t i)
+{
+    static const float extreme[] = { 0, 0x1p-24f, -0x1.8p-20f, 60000.0f, -0.0f, 1, -3e-5f, 65504.0f };
+    return values == VALUES_EXTREME ? extreme[word(seed, i) % 8] : 0.02f * unit(seed, i);
+}
+
+uint8_t *matmul_random_weights(dtype type, int rows, int cols, matmul_values values, uint64_t seed, size_t *bytes)
+{
+    uint64_t size;
+    const dtype_info *info = dtype_get(type);
+    const size_t n = (size_t)rows * (size_t)cols;
+    bool whole = dtype_bytes(type, n, &size);
+    assert(whole);
+    (void)whole;
+    *bytes = (size_t)size;
+    uint8_t *data = mem_alloc(MEM_GENERAL, *bytes);
+    if (info->block == 1) {
+        for (size_t i = 0; i < n; i++) {
+            float f = values == VALUES_EXTREME ? weight_scale(values, seed, i) : unit(seed, i);
+            uint32_t bits;
+            memcpy(&bits, &f, 4);
+            uint16_t half = type == DTYPE_F16 ? dtype_f32_to_f16(f) : (uint16_t)(bits >> 16);
+            memcpy(data + i * (size_t)info->bytes, type == DTYPE_F32 ? (void *)&f : (void *)&half,
+                   (size_t)info->bytes);
+        }
+        return data;
+    }
+    for (size_t i = 0; i < *bytes; i += 4) {
+        uint32_t w = word(seed, i);
+        if (values == VALUES_EXTREME && w % 3 == 0) /* all ends: 0x00, 0x7f, 0x80, 0xff */
+            w = (w >> 8) % 4 == 0 ? 0 : (w >> 8) % 4 == 1 ? 0x7f7f7f7f : (w >> 8) % 4 == 2 ? 0x80808080 : ~0u;
+        memcpy(data + i, &w, *bytes - i < 4 ? *bytes - i : 4);
+    }
+    for (size_t b = 0; b < n / (size_t)info->block; b++) {
+        int at[2];
+        for (int i = 0, count = f16_places(type, at); i < count; i++) {
+            uint16_t half = dtype_f32_to_f16(weight_scale(values, seed + 1, 2 * b + (size_t)i));
+            memcpy(data + b * (size_t)info->bytes + at[i], &half, 2);
+        }
+    }
+    return data;
+}
+
+float *matmul_random_floats(size_t n, matmul_values values, uint64_t seed)
+{
+    static const float extreme[] = { 0, -0.0f, 1e-42f, -1e-38f, 1e30f, -127.5f, 0.5f, 3e-30f };
+    static const float broken[] = { 1, -2, __builtin_inff(), 0.25f, -__builtin_inff(), __builtin_nanf(""), 0, 7 };
+    float *x = mem_alloc(MEM_GENERAL, n * sizeof *x);
+    for (size_t i = 0; i < n; i++) {
+        x[i] = unit(seed, i);
+        uint32_t block = word(seed + 2, i / 32);
+        if (values == VALUES_EXTREME && block % 2)
+            x[i] = block % 4 == 1 ? 0 : extreme[word(seed + 3, i) % 8];
+        if (values == VALUES_BROKEN && block % 8 == 0 && i % 5 == 0)
+            x[i] = broken[word(seed + 3, i) % 8];
+    }
+    return x;
+}
+
+void matmul_run_kernel(const kernel_impl *k, const kernel_args *args)
+{
+    const size_t bytes = k->scratch ? k->scratch(args) : 0;
+    const int tiles = k->tiles(args);
+    void *scratch[2];
+    for (int i = 0; i < 2; i++) {
+        scratch[i] = mem_alloc(MEM_GENERAL, bytes);
+        memset(scratch[i], 0x7f, bytes);
+        if (k->prepare && tiles > 0)
+            k->prepare(args, scratch[i]);
+    }
+    for (int i = 0; i < (tiles + 1) / 2; i++) {
+        k->run(args, i, scratch[0]);
+        if (tiles - 1 - i > i)
+            k->run(args, tiles - 1 - i, scratch[1]);
+    }
+    for (int i = 0; i < 2; i++)
+        mem_free(MEM_GENERAL, scratch[i], bytes);
+}
