@@ -1,0 +1,87 @@
+/* program.c: spawns foray with pipes for its three streams. Input is small enough for a pipe's buffer. */
+#include "support/program.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ARGUMENTS = 64 };
+
+static void make_pipe(int ends[2])
+{
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+}
+
+/* Reads both pipes to their ends, whichever speaks. */
+static void collect(int out, int err, program_result *r)
+{
+    struct pollfd ends[2] = { { .fd = out, .events = POLLIN }, { .fd = err, .events = POLLIN } };
+    buf *into[2] = { &r->out, &r->err };
+    while (ends[0].fd >= 0 || ends[1].fd >= 0) {
+        assert_true(poll(ends, 2, -1) > 0);
+        for (int i = 0; i < 2; i++) {
+            char block[4096];
+            if (ends[i].fd < 0 || !ends[i].revents)
+                continue;
+            ssize_t n = read(ends[i].fd, block, sizeof block);
+            if (n > 0)
+                buf_append(into[i], block, (size_t)n);
+            else
+                ends[i].fd = -1;
+        }
+    }
+}
+
+program_result program_run(const char *const *arguments, const char *input, const char *setting)
+{
+    program_result r = { 0 };
+    char *argv[ARGUMENTS] = { (char *)FORAY_BUILD "/foray" }, path[4096];
+    char *environment[] = { path, (char *)"HOME=/nonexistent", (char *)"LANG=C.UTF-8", (char *)setting,
+                            NULL };
+    int n = 1, in[2], out[2], err[2], status;
+    while (arguments[n - 1]) {
+        assert_true(n < ARGUMENTS - 1);
+        argv[n] = (char *)arguments[n - 1];
+        n++;
+    }
+    snprintf(path, sizeof path, "PATH=%s", getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
+    make_pipe(in);
+    make_pipe(out);
+    make_pipe(err);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, err[1], STDERR_FILENO);
+    pid_t child;
+    assert_int_equal(posix_spawn(&child, argv[0], &actions, NULL, argv, environment), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(in[0]);
+    close(out[1]);
+    close(err[1]);
+    if (input)
+        assert_int_equal(write(in[1], input, strlen(input)), (ssize_t)strlen(input));
+    close(in[1]);
+    collect(out[0], err[0], &r);
+    close(out[0]);
+    close(err[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    r.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return r;
+}
+
+void program_free(program_result *r)
+{
+    buf_free(&r->out);
+    buf_free(&r->err);
+}
