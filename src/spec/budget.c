@@ -109,6 +109,7 @@ bool budget_choose(budget *b, const draft *drafts, int n, int max_rows, int *kee
 {
     max_rows = max_rows < BUDGET_MAX_ROWS ? max_rows : BUDGET_MAX_ROWS;
     int proposed = 0;
+    b->probing = false;
     for (int i = 0; i < n; i++)
         proposed += drafts[i].count;
     if (b->fixed >= 0) {
@@ -123,7 +124,8 @@ bool budget_choose(budget *b, const draft *drafts, int n, int max_rows, int *kee
         b->probe_interval = PROBE_FIRST;
         return false;
     }
-    return proposed > 0 && probe(b, drafts, n, max_rows, keep);
+    b->probing = proposed > 0 && probe(b, drafts, n, max_rows, keep);
+    return b->probing;
 }
 
 void budget_observe_round(budget *b, int rows, double wall_ns)
@@ -151,4 +153,6 @@ void budget_observe_accept(budget *b, int signal, int verified, int accepted)
         b->tried[signal][j] = b->tried[signal][j] * SURVIVAL_DECAY + 1;
         b->stood[signal][j] = b->stood[signal][j] * SURVIVAL_DECAY + (j < accepted);
     }
+    if (b->probing && accepted > 0) /* a sign that things have changed: look again soon */
+        b->probe_interval = PROBE_FIRST;
 }

@@ -26,6 +26,7 @@ typedef struct {
     /* Probing. */
     int probe_wait, probe_interval;    /* rounds since the last probe, rounds to wait */
     double probe_spent_ns, total_ns;
+    bool probing; /* the last choice was a probe */
     int fixed; /* >= 0: always that many drafts per request; -1: by cost */
 } budget;
 
