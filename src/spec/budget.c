@@ -55,8 +55,8 @@ double budget_survival(const budget *b, int signal, int j)
     return b->stood[signal][j] / b->tried[signal][j];
 }
 
-/* Adds drafts in order of their chance to stand and remembers the best stop. keep[] and the return: the best. */
-static int choose_by_cost(const budget *b, const draft *drafts, int n, int max_rows, int *keep)
+/* Adds drafts in order of their chance to stand and remembers the best stop. */
+static void choose_by_cost(const budget *b, const draft *drafts, int n, int max_rows, int *keep)
 {
     double chance[BUDGET_MAX_REQUESTS]; /* that the next draft of a request stands, with all before it */
     int taken[BUDGET_MAX_REQUESTS] = { 0 }, order[BUDGET_MAX_ROWS], steps = 0, best_steps = 0;
@@ -83,26 +83,28 @@ static int choose_by_cost(const budget *b, const draft *drafts, int n, int max_r
     memset(keep, 0, sizeof *keep * (size_t)n);
     for (int i = 0; i < best_steps; i++)
         keep[order[i]]++;
-    return best_steps;
 }
 
-/* Verifies one draft of one request although it looks like a loss, if that is due and affordable. */
+/* Verifies one draft more than the choice, of one request, if that is due and affordable: or a class would never
+ * be known beyond where it once looked like a loss. */
 static bool probe(budget *b, const draft *drafts, int n, int max_rows, int *keep)
 {
-    if (++b->probe_wait < b->probe_interval || n + 1 > max_rows)
+    int rows = n, pick = -1;
+    for (int i = 0; i < n; i++) {
+        rows += keep[i];
+        if (pick < 0 && keep[i] < drafts[i].count)
+            pick = i;
+    }
+    if (pick < 0 || rows + 1 > max_rows || ++b->probe_wait < b->probe_interval)
         return false;
-    double extra = budget_cost_ns(b, n + 1) - budget_cost_ns(b, n);
+    double extra = budget_cost_ns(b, rows + 1) - budget_cost_ns(b, rows);
     if (b->probe_spent_ns + extra > PROBE_SHARE * b->total_ns)
         return false;
-    for (int i = 0; i < n; i++)
-        if (drafts[i].count > 0) {
-            keep[i] = 1;
-            b->probe_wait = 0;
-            b->probe_interval = b->probe_interval < PROBE_LAST ? b->probe_interval * 2 : PROBE_LAST;
-            b->probe_spent_ns += extra;
-            return true;
-        }
-    return false;
+    keep[pick]++;
+    b->probe_wait = 0;
+    b->probe_interval = b->probe_interval < PROBE_LAST ? b->probe_interval * 2 : PROBE_LAST;
+    b->probe_spent_ns += extra;
+    return true;
 }
 
 bool budget_choose(budget *b, const draft *drafts, int n, int max_rows, int *keep)
@@ -120,10 +122,7 @@ bool budget_choose(budget *b, const draft *drafts, int n, int max_rows, int *kee
         }
         return false;
     }
-    if (choose_by_cost(b, drafts, n, max_rows, keep) > 0) {
-        b->probe_interval = PROBE_FIRST;
-        return false;
-    }
+    choose_by_cost(b, drafts, n, max_rows, keep);
     b->probing = proposed > 0 && probe(b, drafts, n, max_rows, keep);
     return b->probing;
 }
@@ -153,6 +152,6 @@ void budget_observe_accept(budget *b, int signal, int verified, int accepted)
         b->tried[signal][j] = b->tried[signal][j] * SURVIVAL_DECAY + 1;
         b->stood[signal][j] = b->stood[signal][j] * SURVIVAL_DECAY + (j < accepted);
     }
-    if (b->probing && accepted > 0) /* a sign that things have changed: look again soon */
+    if (b->probing && accepted == verified) /* a sign that things have changed: look again soon */
         b->probe_interval = PROBE_FIRST;
 }

@@ -7,7 +7,8 @@
  *      value(rows) = (requests + sum of survival of the chosen drafts) / cost(rows)
  *
  * Any signal may be used, because under `coupled` a text does not depend on what is chosen (design.md 4).
- * A class that looks like a loss is probed at doubling intervals, for at most 2 % of the time.
+ * Now and then one draft more than that is verified, at doubling intervals and for at most 2 % of the time, so that
+ * a class which once looked like a loss can be found to pay.
  * Pure but for its own state; no clock: callers bring the times. Threads: one at a time.
  */
 #ifndef FORAY_SPEC_BUDGET_H
