@@ -336,9 +336,9 @@ bool hf_float(const hf_folder *h, const char *key, int64_t element, double *out)
     return true;
 }
 
-bool hf_bool(const hf_folder *h, const char *key, bool *out)
+bool hf_bool(const hf_folder *h, const char *key, int64_t element, bool *out)
 {
-    const json_t *v = find(h, key);
+    const json_t *v = find_element(h, key, element);
     if (!json_is_boolean(v))
         return false;
     *out = json_is_true(v);
@@ -385,6 +385,11 @@ const char *hf_key_type(const hf_folder *h, const char *key)
     };
     const json_t *v = find(h, key);
     return v && !json_is_null(v) ? names[json_typeof(v)] : NULL;
+}
+
+bool hf_key_is_null(const hf_folder *h, const char *key)
+{
+    return json_is_null(find(h, key));
 }
 
 const char *hf_tokenizer_json(const hf_folder *h, size_t *bytes)

@@ -29,12 +29,13 @@ const char *hf_index_at(const hf_folder *h, size_t i);
  * array. false: absent, null, another type, past the end. */
 bool hf_int(const hf_folder *h, const char *key, int64_t element, int64_t *out);
 bool hf_float(const hf_folder *h, const char *key, int64_t element, double *out);
-bool hf_bool(const hf_folder *h, const char *key, bool *out);
+bool hf_bool(const hf_folder *h, const char *key, int64_t element, bool *out);
 bool hf_string(const hf_folder *h, const char *key, int64_t element, const char **out, size_t *bytes);
 bool hf_array(const hf_folder *h, const char *key, size_t *count);
 
 const char *hf_key_at(const hf_folder *h, size_t i); /* NULL past the end */
 const char *hf_key_type(const hf_folder *h, const char *key);
+bool hf_key_is_null(const hf_folder *h, const char *key);
 const char *hf_tokenizer_json(const hf_folder *h, size_t *bytes); /* NULL, 0: none */
 
 #endif

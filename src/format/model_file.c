@@ -337,7 +337,7 @@ bool model_file_float(const model_file *f, const char *key, double *out)
 bool model_file_bool(const model_file *f, const char *key, bool *out)
 {
     if (f->hf)
-        return hf_bool(f->hf, key, out);
+        return hf_bool(f->hf, key, -1, out);
     const gguf_value *v = gguf_single(f, key);
     return v && gguf_get_bool(v, 0, out);
 }
@@ -377,6 +377,14 @@ bool model_file_array_float(const model_file *f, const char *key, size_t i, doub
     return v && gguf_get_float(v, i, out);
 }
 
+bool model_file_array_bool(const model_file *f, const char *key, size_t i, bool *out)
+{
+    if (f->hf)
+        return i <= INT64_MAX && hf_bool(f->hf, key, (int64_t)i, out);
+    const gguf_value *v = gguf_list(f, key);
+    return v && gguf_get_bool(v, i, out);
+}
+
 bool model_file_array_string(const model_file *f, const char *key, size_t i, const char **out, size_t *bytes)
 {
     if (f->hf)
@@ -404,6 +412,11 @@ const char *model_file_key_type(const model_file *f, const char *key)
         return hf_key_type(f->hf, key);
     const gguf_value *v = gguf_find(f, key);
     return !v ? NULL : v->array ? lists[v->type] : gguf_type_name(v->type);
+}
+
+bool model_file_key_is_null(const model_file *f, const char *key)
+{
+    return f->hf && hf_key_is_null(f->hf, key);
 }
 
 const char *model_file_tokenizer_json(const model_file *f, size_t *bytes)

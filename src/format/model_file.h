@@ -53,6 +53,7 @@ bool model_file_string(const model_file *f, const char *key, const char **out, s
 bool model_file_array(const model_file *f, const char *key, size_t *count);
 bool model_file_array_int(const model_file *f, const char *key, size_t i, int64_t *out);
 bool model_file_array_float(const model_file *f, const char *key, size_t i, double *out);
+bool model_file_array_bool(const model_file *f, const char *key, size_t i, bool *out);
 bool model_file_array_string(const model_file *f, const char *key, size_t i, const char **out, size_t *bytes);
 
 /* Keys in file order, for `inspect`: NULL past the end. Of a folder: those of config.json and generation_config.json. */
@@ -60,6 +61,8 @@ const char *model_file_key_at(const model_file *f, size_t i);
 /* What kind of value a key has, for messages and `inspect`: "uint32", "array of string", "integer", "object", …
  * NULL: absent. */
 const char *model_file_key_type(const model_file *f, const char *key);
+/* Whether a folder's key is there and says null. */
+bool model_file_key_is_null(const model_file *f, const char *key);
 
 /* The text of tokenizer.json in a folder (mapped; NULL, 0: none, or a GGUF file). */
 const char *model_file_tokenizer_json(const model_file *f, size_t *bytes);

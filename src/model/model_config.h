@@ -3,7 +3,7 @@
  *
  * Families: Llama 2 and 3 and SmolLM2 (llama), Mistral (llama in GGUF files, mistral in folders), Qwen 2,
  * Qwen 3, Gemma 3 (text). Reading the same model from either kind of file gives the same struct but for the
- * fields marked (file). Numbers that decide a token (rotary frequencies) come from arithmetic of our own, so
+ * fields marked (file), and for llama3 scaling, of which GGUF files keep the divisors only. Numbers that decide a token (rotary frequencies) come from arithmetic of our own, so
  * that they have the same bits on every machine.
  * Threads: any; a config never changes once read.
  */
@@ -49,10 +49,10 @@ typedef struct {
 } rope_scaling;
 
 typedef struct {
-    model_arch arch;
-    const char *arch_name; /* (file) as the file spells it; borrowed from it */
+    model_arch arch;       /* (file) GGUF files store Mistral as llama */
+    const char *arch_name; /* (file) model_arch_name(arch) */
     model_file_kind kind;  /* (file) */
-    const char *name;      /* general.name, or the folder's; borrowed */
+    char name[64];         /* (file) general.name, or the folder's */
 
     int layers, dim, ffn, vocab;
     int heads, kv_heads, head_dim; /* heads % kv_heads == 0 */
@@ -75,9 +75,9 @@ typedef struct {
     bool qk_interleaved;                /* (file) q and k rows are stored for interleaved rotation */
     bool tied;                          /* the output matrix is the embedding */
 
-    const char *chat_template; /* borrowed from the file, or NULL */
+    const char *chat_template; /* borrowed from the file, no NUL at its end; NULL: none */
     size_t chat_template_bytes;
-    int32_t end_ids[MODEL_MAX_END_IDS]; /* ids that end a text, as the file says */
+    int32_t end_ids[MODEL_MAX_END_IDS]; /* (file) ids that end a text */
     int end_count;
 } model_config;
 
@@ -93,8 +93,5 @@ const char *model_arch_names(void);
 /* The rotary frequencies of a kind of layer, in radians per position: out[i], i < rope_dim / 2, rounded to f32
  * once at the end, and the factor for cos and sin (YaRN's; else 1). Same bits on every machine. */
 void model_rope_frequencies(const model_config *c, bool local, float *out, float *mscale);
-
-/* The divisors that `llama3` scaling amounts to: out[i], i < rope_dim / 2 (what GGUF files store). */
-void model_rope_llama3_factors(const model_config *c, float *out);
 
 #endif
