@@ -4,22 +4,6 @@
  */
 #include "kernel/cpu/entries.h"
 
-/* embed, avx2 */
-const kernel_impl avx2_embed = { 0 };
-/* ---- */
-
-/* embed, avx512 */
-const kernel_impl avx512_embed = { 0 };
-/* ---- */
-
-/* quant, avx2 */
-const kernel_impl avx2_quant = { 0 };
-/* ---- */
-
-/* matmul, avx2 */
-const kernel_impl avx2_matmul = { 0 };
-/* ---- */
-
 /* rope_store, avx2 */
 const kernel_impl avx2_rope_store = { 0 };
 /* ---- */

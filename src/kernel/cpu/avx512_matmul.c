@@ -22,7 +22,7 @@ static void finish(const args_matmul *a, int first, int row, int rows, const flo
     const int outputs = gated ? a->w->rows / 2 : a->w->rows, left = outputs - first;
     const __mmask16 mask = left >= 16 ? 0xffff : avx512_mask_below(left);
     const float *bias = a->bias ? a->bias + first : NULL;
-    const float *up_bias = a->bias ? a->bias + outputs + first : NULL;
+    const float *up_bias = a->bias && gated ? a->bias + outputs + first : NULL;
     for (int r = 0; r < rows; r++, y += 16, up += 16) {
         float *out = a->out + (size_t)(row + r) * a->out_stride + first;
         __m512 v = with_bias(y, bias, mask);

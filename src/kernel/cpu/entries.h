@@ -21,7 +21,6 @@ extern const kernel_impl ref_gather;
 extern const kernel_impl ref_sample;
 extern const kernel_impl ref_host; /* the same for every instruction set */
 
-extern const kernel_impl avx2_embed;
 extern const kernel_impl avx2_quant;
 extern const kernel_impl avx2_matmul;
 extern const kernel_impl avx2_rope_store;
@@ -29,7 +28,6 @@ extern const kernel_impl avx2_attention;
 extern const kernel_impl avx2_norm_add;
 extern const kernel_impl avx2_sample;
 
-extern const kernel_impl avx512_embed;
 extern const kernel_impl avx512_quant;
 extern const kernel_impl avx512_matmul;
 extern const kernel_impl avx512_rope_store;

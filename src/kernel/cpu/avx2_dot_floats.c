@@ -1,0 +1,116 @@
+/* avx2_dot_floats.c: F32, F16 and BF16 weights times f32 activations: 8 weight rows x up to 4 rows.
+ *
+ * One chain of fma per output, as kernel/ref/matmul.c defines it; the processor's two multipliers are kept busy by
+ * computing several groups (few rows) or rows (many) side by side. F16 converts on the way; a BF16 pair is a shift
+ * and a mask. Type, rows and groups are constants of each copy of the body. Threads: any; no state.
+ */
+#include <immintrin.h>
+
+#include "kernel/cpu/avx2_matmul.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { LANES = 8, PREFETCH = 2048, ROWS = 4 };
+
+INLINE size_t column_bytes(dtype type)
+{
+    return type == DTYPE_F32 ? 4 * LANES : 2 * LANES;
+}
+
+/* Column k of a group; at: the group's columns from 2 (k / 2). */
+INLINE __m256 load_column(dtype type, const uint8_t *at, int k)
+{
+    if (type == DTYPE_F32)
+        return _mm256_loadu_ps((const float *)(const void *)(at + k % 2 * 4 * LANES));
+    if (type == DTYPE_F16)
+        return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(at + k % 2 * 2 * LANES)));
+    const __m256i pair = _mm256_loadu_si256((const __m256i *)at);
+    return _mm256_castsi256_ps(k % 2 ? _mm256_and_si256(pair, _mm256_set1_epi32((int)0xffff0000u))
+                                     : _mm256_slli_epi32(pair, 16));
+}
+
+INLINE void add_column(dtype type, int groups, int rows, const uint8_t *const *w, size_t at, int k,
+                       const float *x, __m256 *acc)
+{
+    __m256 column[MATMUL_STREAMS];
+    MATMUL_UNROLL
+    for (int g = 0; g < groups; g++)
+        column[g] = load_column(type, w[g] + at, k);
+    MATMUL_UNROLL
+    for (int r = 0; r < rows; r++) {
+        const __m256 xr = _mm256_set1_ps(x[r]);
+        MATMUL_UNROLL
+        for (int g = 0; g < groups; g++)
+            acc[g * rows + r] = _mm256_fmadd_ps(column[g], xr, acc[g * rows + r]);
+    }
+}
+
+/* The template: groups x rows accumulators over all columns. */
+INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job, float *y)
+{
+    const float *x = job->x;
+    const int cols = job->cols;
+    __m256 acc[MATMUL_STREAMS * ROWS];
+    MATMUL_UNROLL
+    for (int i = 0; i < groups * rows; i++)
+        acc[i] = _mm256_load_ps(y + i * LANES);
+    size_t at = 0;
+    int k = 0;
+    for (; k + 4 <= cols; k += 4, at += 4 * column_bytes(type), x += 4 * rows) {
+        MATMUL_UNROLL
+        for (int g = 0; g < groups; g++) {
+            _mm_prefetch((const char *)w[g] + at + PREFETCH, _MM_HINT_T0);
+            if (type == DTYPE_F32)
+                _mm_prefetch((const char *)w[g] + at + PREFETCH + 64, _MM_HINT_T0);
+        }
+        MATMUL_UNROLL
+        for (int i = 0; i < 4; i++)
+            add_column(type, groups, rows, w, at + (size_t)(i / 2) * 2 * column_bytes(type), i, x + i * rows, acc);
+    }
+    for (; k < cols; k++, x += rows)
+        add_column(type, groups, rows, w, (size_t)(k / 2) * 2 * column_bytes(type), k, x, acc);
+    MATMUL_UNROLL
+    for (int i = 0; i < groups * rows; i++)
+        _mm256_store_ps(y + i * LANES, acc[i]);
+}
+
+/* Up to `most` groups at once: as many as the registers hold beside their rows. */
+#define ROWS_OF(type, n, most)                                                                                   \
+    case n:                                                                                                      \
+        for (int g = 0; g < job->groups;) {                                                                      \
+            const int left = job->groups - g < most ? job->groups - g : most;                                    \
+            float *y = job->y + g * n * LANES;                                                                   \
+            if (left >= 4)                                                                                       \
+                dot(type, most >= 4 ? 4 : 1, n, job->w + g, job, y);                                             \
+            else if (left == 3)                                                                                  \
+                dot(type, most >= 3 ? 3 : 1, n, job->w + g, job, y);                                             \
+            else if (left == 2)                                                                                  \
+                dot(type, 2, n, job->w + g, job, y);                                                             \
+            else                                                                                                 \
+                dot(type, 1, n, job->w + g, job, y);                                                             \
+            g += left;                                                                                           \
+        }                                                                                                        \
+        break;
+
+#define DEFINE_DOT(name, type)                                                                                   \
+    void avx2_dot_##name(const matmul_dot *job)                                                                  \
+    {                                                                                                            \
+        switch (job->rows) {                                                                                     \
+            ROWS_OF(type, 1, 4)                                                                                  \
+            ROWS_OF(type, 2, 4)                                                                                  \
+            ROWS_OF(type, 3, 3)                                                                                  \
+            ROWS_OF(type, 4, 3)                                                                                  \
+        }                                                                                                        \
+    }
+
+DEFINE_DOT(f32, DTYPE_F32)
+DEFINE_DOT(f16, DTYPE_F16)
+DEFINE_DOT(bf16, DTYPE_BF16)
+
+void avx2_widen(dtype type, const uint8_t *group, int first, int last, float *out)
+{
+    for (int k = first; k < last; k++, out += LANES) {
+        const uint8_t *at = group + (size_t)(k / 2) * 2 * column_bytes(type);
+        _mm256_storeu_ps(out, type == DTYPE_F16 ? load_column(DTYPE_F16, at, k) : load_column(DTYPE_BF16, at, k));
+    }
+}
