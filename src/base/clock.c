@@ -26,8 +26,8 @@
 #endif
 
 enum {
-    ANCHOR_NS = 1000000, /* how long an anchor serves */
-    FIRST_NS = 200000, /* the first measurement of the slope */
+    ANCHOR_NS = 1000000,     /* how long an anchor serves */
+    FIRST_NS = 200000,       /* the first measurement of the slope */
     BASELINE_NS = 1000000000 /* how far back later ones look */
 };
 
@@ -60,11 +60,11 @@ typedef struct {
     int64_t ns;
 } instant;
 
-static _Atomic uint64_t sequence; /* odd: being renewed; 0: no anchor yet */
+static _Atomic uint64_t sequence;                  /* odd: being renewed; 0: no anchor yet */
 static _Atomic uint64_t anchor_tick, anchor_slope; /* slope: ns per tick, 32.32 fixed point */
-static _Atomic uint64_t anchor_ticks; /* ticks that the anchor serves */
+static _Atomic uint64_t anchor_ticks;              /* ticks that the anchor serves */
 static _Atomic int64_t anchor_ns;
-static instant baseline, recent; /* only whoever renews touches them */
+static instant baseline, recent;         /* only whoever renews touches them */
 static _Atomic int counter_is_invariant; /* 0: not asked yet; 1: yes; -1: no */
 
 /* Fenced, so that the tick is not read before a load that precedes it in the program. */
@@ -138,11 +138,11 @@ static void renew_anchor(void)
     }
     /* Being ahead is made good over the life of this anchor. */
     double correction = 1.0 - (double)(start - now.ns) / ANCHOR_NS;
-    atomic_store_explicit(&anchor_tick, now.tick, memory_order_relaxed);
-    atomic_store_explicit(&anchor_ns, start, memory_order_relaxed);
-    atomic_store_explicit(&anchor_ticks, (uint64_t)(ANCHOR_NS / slope), memory_order_relaxed);
+    atomic_store_explicit(&anchor_tick, now.tick, memory_order_release);
+    atomic_store_explicit(&anchor_ns, start, memory_order_release);
+    atomic_store_explicit(&anchor_ticks, (uint64_t)(ANCHOR_NS / slope), memory_order_release);
     atomic_store_explicit(&anchor_slope, (uint64_t)(slope * (correction > 0 ? correction : 0) * 4294967296.0),
-                          memory_order_relaxed);
+                          memory_order_release);
 }
 
 int64_t clock_fast_ns(void)
@@ -157,15 +157,14 @@ int64_t clock_fast_ns(void)
             thread_pause();
             continue;
         }
-        uint64_t from = atomic_load_explicit(&anchor_tick, memory_order_relaxed);
-        uint64_t slope = atomic_load_explicit(&anchor_slope, memory_order_relaxed);
-        uint64_t serves = atomic_load_explicit(&anchor_ticks, memory_order_relaxed);
-        int64_t ns = atomic_load_explicit(&anchor_ns, memory_order_relaxed);
+        uint64_t from = atomic_load_explicit(&anchor_tick, memory_order_acquire);
+        uint64_t slope = atomic_load_explicit(&anchor_slope, memory_order_acquire);
+        uint64_t serves = atomic_load_explicit(&anchor_ticks, memory_order_acquire);
+        int64_t ns = atomic_load_explicit(&anchor_ns, memory_order_acquire);
         uint64_t ticks = read_tick() - from;
         if ((int64_t)ticks < 0)
             ticks = 0; /* read on another core, a hair before the anchor */
         if (seq != 0 && ticks <= serves) {
-            atomic_thread_fence(memory_order_acquire);
             if (atomic_load_explicit(&sequence, memory_order_relaxed) == seq)
                 return ns + (int64_t)(ticks * slope >> 32);
         } else if (atomic_compare_exchange_strong(&sequence, &seq, seq + 1)) {

@@ -1,4 +1,4 @@
-/* file.c: opens, maps and reads; every refusal of the system becomes a line with path and reason.
+/* file.c: opens, maps, reads and writes; every refusal of the system becomes a line with path and reason.
  *
  * A file that shrinks while it is mapped is not survived (SIGBUS): model files are taken to be at rest.
  * Threads: any, on different objects.
@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -20,6 +21,21 @@ static int fail_path(foray_error *err, const char *path, const char *verb)
 {
     char reason[128];
     return fail(err, FORAY_EFILE, "%s: %s: %s", path, verb, strerror_r(errno, reason, sizeof reason));
+}
+
+static char *copy_path(const char *path, const char *suffix)
+{
+    size_t bytes = strlen(path) + strlen(suffix) + 1;
+    char *copy = mem_alloc(MEM_GENERAL, bytes);
+    if (copy != NULL)
+        snprintf(copy, bytes, "%s%s", path, suffix);
+    return copy;
+}
+
+static void free_path(char *path)
+{
+    if (path != NULL)
+        mem_free(MEM_GENERAL, path, strlen(path) + 1);
 }
 
 /* Opens path for reading, refusing folders. Returns the descriptor or a code. */
@@ -53,20 +69,18 @@ int file_map_open(const char *path, file_map *out, foray_error *err)
             fail(err, FORAY_EFILE, "%s: not a regular file, so it cannot be mapped (copy it to one)", path);
         goto done;
     }
-    size_t path_bytes = strlen(path) + 1;
-    f.path = mem_alloc(MEM_GENERAL, path_bytes);
+    f.path = copy_path(path, "");
     if (f.path == NULL) {
         code = fail(err, FORAY_ENOMEM, "%s: out of memory", path);
         goto done;
     }
-    memcpy(f.path, path, path_bytes);
     if (info.st_size > 0) {
         f.size = (size_t)info.st_size;
         void *data = mmap(NULL, f.size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED) {
             fail_path(err, path, "cannot map");
             code = FORAY_EFILE;
-            mem_free(MEM_GENERAL, f.path, path_bytes);
+            free_path(f.path);
             goto done;
         }
         f.data = data;
@@ -81,8 +95,7 @@ void file_unmap(file_map *f)
 {
     if (f->size != 0)
         munmap((void *)f->data, f->size);
-    if (f->path != NULL)
-        mem_free(MEM_GENERAL, f->path, strlen(f->path) + 1);
+    free_path(f->path);
     *f = (file_map) { 0 };
 }
 
@@ -139,6 +152,82 @@ int file_read(const char *path, size_t max_bytes, char **data, size_t *bytes, fo
 done:
     mem_free(MEM_GENERAL, text, cap);
     close(fd);
+    return code;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------- */
+
+enum { FLUSH_BYTES = 64 << 10 };
+static const char PARTIAL[] = ".partial";
+
+int file_create(const char *path, file_writer *out, foray_error *err)
+{
+    struct stat info;
+    bool direct = stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+    file_writer w = { .fd = -1,
+                      .path = copy_path(path, ""),
+                      .partial = direct ? NULL : copy_path(path, PARTIAL) };
+    int code = FORAY_OK;
+    if (w.path == NULL || (!direct && w.partial == NULL)) {
+        code = fail(err, FORAY_ENOMEM, "%s: out of memory", path);
+    } else {
+        w.fd = open(direct ? path : w.partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (w.fd < 0)
+            code = fail_path(err, path, "cannot write");
+    }
+    if (code != FORAY_OK) {
+        free_path(w.path);
+        free_path(w.partial);
+        return code;
+    }
+    *out = w;
+    return FORAY_OK;
+}
+
+int file_flush(file_writer *w, bool now, foray_error *err)
+{
+    if (w->pending.failed)
+        return fail(err, FORAY_ENOMEM, "%s: out of memory while writing", w->path);
+    if (!now && w->pending.len < FLUSH_BYTES)
+        return FORAY_OK;
+    for (size_t done = 0; done < w->pending.len;) {
+        ssize_t count = write(w->fd, w->pending.data + done, w->pending.len - done);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return fail_path(err, w->path, "cannot write");
+        done += (size_t)count;
+    }
+    buf_clear(&w->pending);
+    return FORAY_OK;
+}
+
+void file_abandon(file_writer *w)
+{
+    if (w->fd >= 0)
+        close(w->fd);
+    if (w->partial != NULL)
+        unlink(w->partial);
+    free_path(w->path);
+    free_path(w->partial);
+    buf_free(&w->pending);
+    *w = (file_writer) { .fd = -1 };
+}
+
+int file_commit(file_writer *w, foray_error *err)
+{
+    int code = file_flush(w, true, err);
+    if (code == FORAY_OK) {
+        int fd = w->fd;
+        w->fd = -1;
+        if (close(fd) != 0 || (w->partial != NULL && rename(w->partial, w->path) != 0))
+            code = fail_path(err, w->path, "cannot write");
+    }
+    if (code == FORAY_OK) {
+        free_path(w->partial);
+        w->partial = NULL; /* it stands at its place: nothing to remove */
+    }
+    file_abandon(w);
     return code;
 }
 

@@ -1,8 +1,9 @@
 /* ring.h: the last N tasks, as they ran. Writers never wait and never allocate.
  *
- *     slot = atomically ++head;  record written in place;  sequence number published last
+ *     ticket = head++;  slot's sequence number made odd;  record written in place;  number made even
  *
- * A reader copies out what is whole and counts what was overwritten meanwhile: nothing is dropped silently.
+ * A reader copies out what is whole and counts what is not there: nothing is dropped silently. A writer that
+ * finds its slot taken by another one, a whole lap apart, gives its record up, which counts as lost.
  * Threads: many writers, one reader at a time.
  */
 #ifndef FORAY_OBSERVE_RING_H
@@ -29,7 +30,7 @@ int ring_create(size_t capacity, ring **out, foray_error *err); /* capacity: rou
 void ring_free(ring *r);
 void ring_write(ring *r, const task_record *t);
 /* Copies up to max of the newest records, oldest first, to out; returns how many. *lost counts those written
- * since creation that are no longer there. */
+ * since creation that are no longer there, and those in the middle of being written. */
 size_t ring_read(const ring *r, task_record *out, size_t max, uint64_t *lost);
 size_t ring_capacity(const ring *r);
 

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "observe/phase.h"
 
-enum { STEP_MAX_REQUESTS = 64, STEP_MAX_DRAFT = 16, STEP_ROUTE_BYTES = 48 };
+enum { STEP_MAX_REQUESTS = 64, STEP_MAX_DRAFT = 16, STEP_ROUTE_BYTES = 48, STEP_MAX_WAITS = 32 };
 
 /* What one request did in the step. */
 typedef struct {
@@ -17,6 +17,12 @@ typedef struct {
     int32_t draft_count, draft_tokens[STEP_MAX_DRAFT];
     char rid[24];
 } step_request;
+
+/* A stream that stood still until an event of another one. */
+typedef struct {
+    int32_t stream, event;
+    int64_t waited_ns;
+} step_wait;
 
 typedef struct {
     int64_t forward_ct; /* number of the step, from 1 */
@@ -30,6 +36,8 @@ typedef struct {
     char route[PHASE_COUNT][STEP_ROUTE_BYTES]; /* "graph:1x4", "eager:prefill"; "" where the phase did not run */
     int rows_live, rows_launched, rows_computed, experts_distinct;
     int64_t sum_nq, sum_nkv; /* query rows, and keys they saw: the step's real work */
+    int waits;
+    step_wait wait[STEP_MAX_WAITS];
     int requests;
     step_request request[STEP_MAX_REQUESTS];
 } step_record;
