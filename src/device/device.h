@@ -34,14 +34,14 @@ typedef struct {
 } device_config;
 
 int device_open(const device_config *config, device **out, foray_error *err);
-void device_close(device *d); /* waits for all work */
+void device_close(device *d); /* waits for all work; its streams, events, graphs and pools are gone before */
 const char *device_isa(const device *d);
 int device_lanes(const device *d); /* for weight_pack */
 int device_threads(const device *d);
 /* Workers in use now: fewer than device_threads while a neighbour takes a core. */
 int device_active_threads(const device *d);
 void device_set_threads(device *d, int threads); /* 1 … device_threads; takes effect between tasks */
-void device_set_recording(device *d, ring *records); /* NULL: off */
+void device_set_recording(device *d, ring *records); /* NULL: off. Waits for all work */
 
 /* Device memory, 64-aligned, zeroed, owned by the caller until device_free. name is for messages (static).
  * An error inside a capture. */
@@ -52,16 +52,18 @@ uint64_t device_bytes(const device *d); /* live */
 /* ---- streams and events ---- */
 
 int stream_create(device *d, const char *name, stream **out, foray_error *err); /* name static */
-void stream_destroy(stream *s);
+void stream_destroy(stream *s); /* waits for its work; a capture it takes part in is broken */
 int stream_launch(stream *s, kernel_id id, const kernel_args *args, foray_error *err);
 int stream_sync(stream *s, foray_error *err); /* the host waits (and helps) until the stream is empty */
-int stream_wait(stream *s, event *e, foray_error *err); /* later work of s waits for e's last record */
+/* Later work of s waits for e's last record; without one there is nothing to wait for (in a capture that is an
+ * error). */
+int stream_wait(stream *s, event *e, foray_error *err);
 
 int event_create(device *d, const char *name, event **out, foray_error *err);
 void event_destroy(event *e);
 int event_record(event *e, stream *s, foray_error *err);
 int event_sync(event *e, foray_error *err); /* the host waits (and helps); an error if never recorded */
-bool event_done(const event *e);
+bool event_done(const event *e); /* with one worker in use it also runs a task, so that polling gets somewhere */
 int64_t event_time_ns(const event *e); /* when it completed (clock_fast_ns); -1: not yet */
 
 /* What the records of tasks launched from now on say. */
@@ -81,8 +83,13 @@ device_counters device_get_counters(const device *d);
 /* ---- graphs ---- */
 
 /* Static memory that captured graphs share: graphs of one pool are never replayed at the same time. */
+/* limit_bytes bounds the graphs and the buffers of the pool together; 0: no limit. */
 int graph_pool_create(device *d, size_t limit_bytes, graph_pool **out, foray_error *err);
+/* The pool goes with the last of its graphs. */
 void graph_pool_destroy(graph_pool *p);
+/* A static buffer for the pool's graphs: device memory, as device_alloc, freed with the pool. ENOMEM beyond
+ * the pool's limit. */
+int graph_pool_alloc(graph_pool *p, const char *name, size_t bytes, void **out, foray_error *err);
 uint64_t graph_pool_bytes(const graph_pool *p);
 
 int stream_capture_begin(stream *s, graph_pool *p, foray_error *err);
