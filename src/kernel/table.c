@@ -29,19 +29,29 @@ static const kernel_row portable_row = {
 
 #if defined(__x86_64__)
 static const kernel_row avx2_row = {
-    [KERNEL_EMBED] = &ref_embed,            [KERNEL_QUANT] = &avx2_quant,
-    [KERNEL_MATMUL] = &avx2_matmul,         [KERNEL_ROPE_ANGLES] = &ref_rope_angles,
-    [KERNEL_ROPE_STORE] = &avx2_rope_store, [KERNEL_ATTENTION] = &avx2_attention,
-    [KERNEL_NORM_ADD] = &avx2_norm_add,     [KERNEL_GATHER] = &ref_gather,
-    [KERNEL_SAMPLE] = &avx2_sample,         [KERNEL_HOST] = &ref_host,
+    [KERNEL_EMBED] = &ref_embed,
+    [KERNEL_QUANT] = &avx2_quant,
+    [KERNEL_MATMUL] = &avx2_matmul,
+    [KERNEL_ROPE_ANGLES] = &ref_rope_angles,
+    [KERNEL_ROPE_STORE] = &avx2_rope_store,
+    [KERNEL_ATTENTION] = &avx2_attention,
+    [KERNEL_NORM_ADD] = &avx2_norm_add,
+    [KERNEL_GATHER] = &ref_gather,
+    [KERNEL_SAMPLE] = &avx2_sample,
+    [KERNEL_HOST] = &ref_host,
 };
 
 static const kernel_row avx512_row = {
-    [KERNEL_EMBED] = &ref_embed,              [KERNEL_QUANT] = &avx512_quant,
-    [KERNEL_MATMUL] = &avx512_matmul,         [KERNEL_ROPE_ANGLES] = &ref_rope_angles,
-    [KERNEL_ROPE_STORE] = &avx512_rope_store, [KERNEL_ATTENTION] = &avx512_attention,
-    [KERNEL_NORM_ADD] = &avx512_norm_add,     [KERNEL_GATHER] = &ref_gather,
-    [KERNEL_SAMPLE] = &avx512_sample,         [KERNEL_HOST] = &ref_host,
+    [KERNEL_EMBED] = &ref_embed,
+    [KERNEL_QUANT] = &avx512_quant,
+    [KERNEL_MATMUL] = &avx512_matmul,
+    [KERNEL_ROPE_ANGLES] = &ref_rope_angles,
+    [KERNEL_ROPE_STORE] = &avx2_rope_store,
+    [KERNEL_ATTENTION] = &avx512_attention,
+    [KERNEL_NORM_ADD] = &avx2_norm_add,
+    [KERNEL_GATHER] = &ref_gather,
+    [KERNEL_SAMPLE] = &avx512_sample,
+    [KERNEL_HOST] = &ref_host,
 };
 #endif
 

@@ -30,9 +30,7 @@ extern const kernel_impl avx2_sample;
 
 extern const kernel_impl avx512_quant;
 extern const kernel_impl avx512_matmul;
-extern const kernel_impl avx512_rope_store;
 extern const kernel_impl avx512_attention;
-extern const kernel_impl avx512_norm_add;
 extern const kernel_impl avx512_sample;
 
 #endif
