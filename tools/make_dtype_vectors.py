@@ -25,6 +25,7 @@ def main():
     print("/* dtype_vectors.h: random blocks and their values as the `gguf` Python package %s expands them."
           % getattr(gguf, "__version__", "0.19.0"))
     print(" * Made by tools/make_dtype_vectors.py; do not edit. Values are the bits of f32. */")
+    print("/* clang-format off */")
     print("static const struct {\n    dtype type;\n    int bytes, count;\n    uint8_t block[512];\n"
           "    uint32_t value[512];\n} vectors[] = {")
     for name in TYPES:

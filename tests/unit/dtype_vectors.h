@@ -1,5 +1,6 @@
 /* dtype_vectors.h: random blocks and their values as the `gguf` Python package 0.19.0 expands them.
  * Made by tools/make_dtype_vectors.py; do not edit. Values are the bits of f32. */
+/* clang-format off */
 static const struct {
     dtype type;
     int bytes, count;
