@@ -18,6 +18,7 @@
 #include "cli/model_path.h"
 #include "engine/score.h"
 #include "kernel/ref/vmath.h"
+#include "text/tokenizer.h"
 
 enum { MOST_TEXT = 1 << 30 };
 
@@ -50,7 +51,8 @@ static int take_row(void *user, size_t position, const float *logits)
 {
     scoring *s = user;
     bool wanted = !s->last_only || position + 1 == s->count;
-    if (s->logits && wanted && fwrite(logits, sizeof *logits, (size_t)s->vocab, s->logits) != (size_t)s->vocab)
+    if (s->logits && wanted &&
+        fwrite(logits, sizeof *logits, (size_t)s->vocab, s->logits) != (size_t)s->vocab)
         return fail(s->err, FORAY_EFILE, "%s: cannot be written: %s", s->logits_path, strerror(errno));
     if (position + 1 >= s->first && position + 1 < s->count) {
         s->nll += log_sum_exp(logits, s->vocab) - (double)logits[s->ids[position + 1]];
@@ -105,14 +107,16 @@ static int score_windows(foray_engine *e, const options *o, const id_list *list,
     size_t window = options_has(o, OPT_CONTEXT) ? (size_t)options_int(o, OPT_CONTEXT) : list->count;
     size_t stride = options_has(o, OPT_STRIDE) ? (size_t)options_int(o, OPT_STRIDE) : window;
     if (stride > window)
-        return fail(s->err, FORAY_EUSAGE, "--stride %zu: longer than the window of %zu leaves tokens out", stride, window);
+        return fail(s->err, FORAY_EUSAGE, "--stride %zu: longer than the window of %zu leaves tokens out",
+                    stride, window);
     for (size_t from = 0; from < list->count; from += stride) {
         s->ids = list->ids + from;
         s->count = list->count - from < window ? list->count - from : window;
         s->first = from == 0 || stride == window ? 1 : window - stride;
         size_t first_row = s->logits ? 0 : s->first - 1;
         if (s->count > s->first || s->logits) {
-            int rc = engine_score(e, s->ids, s->count, options_int(o, OPT_CHUNK), first_row, take_row, s, NULL, s->err);
+            int rc = engine_score(e, s->ids, s->count, options_int(o, OPT_CHUNK), first_row, take_row, s,
+                                  NULL, s->err);
             if (rc != 0)
                 return rc;
         }
@@ -130,7 +134,9 @@ static int open_logits(const options *o, scoring *s)
         return 0;
     s->logits_path = options_string(o, OPT_LOGITS);
     s->logits = fopen(s->logits_path, "wb");
-    return s->logits ? 0 : fail(s->err, FORAY_EFILE, "%s: cannot be written: %s", s->logits_path, strerror(errno));
+    return s->logits
+               ? 0
+               : fail(s->err, FORAY_EFILE, "%s: cannot be written: %s", s->logits_path, strerror(errno));
 }
 
 static int score(foray_engine *e, const options *o, foray_error *err)
@@ -168,8 +174,11 @@ int cmd_score(const options *o)
     const char *name = options_has(o, OPT_MODEL) ? options_string(o, OPT_MODEL) : MODEL_PATH_DEFAULT;
     int rc = model_path_find(name, &path, &err);
     if (rc == 0) {
-        foray_config c = { .model = path.data, .threads = options_int(o, OPT_THREADS), .spec = "off",
-                           .isa = options_string(o, OPT_ISA), .graph = options_string(o, OPT_GRAPH) };
+        foray_config c = { .model = path.data,
+                           .threads = options_int(o, OPT_THREADS),
+                           .spec = "off",
+                           .isa = options_string(o, OPT_ISA),
+                           .graph = options_string(o, OPT_GRAPH) };
         rc = foray_open(&c, &e, &err);
     }
     if (rc == 0) {

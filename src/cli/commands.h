@@ -11,6 +11,9 @@
 
 enum { STATUS_OK = 0, STATUS_FAILED = 1, STATUS_USAGE = 2 };
 
+int cmd_run(const options *o);
+int cmd_score(const options *o);
+int cmd_inspect(const options *o);
 int cmd_model(const options *o);
 
 /* Prints an error as one line on stderr and returns the exit status that fits it: STATUS_USAGE for EUSAGE,

@@ -12,6 +12,9 @@
 #include "cli/commands.h"
 
 static int (*const commands[COMMAND_COUNT])(const options *) = {
+    [COMMAND_RUN] = cmd_run,
+    [COMMAND_SCORE] = cmd_score,
+    [COMMAND_INSPECT] = cmd_inspect,
     [COMMAND_MODEL] = cmd_model,
 };
 

@@ -87,11 +87,6 @@ int foray_step(foray_engine *e, const foray_event **events, size_t *count, foray
     return active;
 }
 
-const char *foray_phase_name(int p)
-{
-    return phase_name((phase)p);
-}
-
 int foray_request_account(const foray_engine *e, foray_request handle, foray_account *out, foray_error *err)
 {
     const request *r = batch_find(e->batch, handle);

@@ -103,7 +103,7 @@ static void the_command_line_beats_the_environment_beats_the_default(void **stat
     assert_int_equal(options_int(&o, OPT_THREADS), 3);
     assert_int_equal(options_int(&o, OPT_SPEC_TOKENS), 5);
     assert_true(options_has(&o, OPT_SPEC_TOKENS));
-    assert_int_equal(options_int(&o, OPT_SPEC_BUDGET), -1);
+    assert_int_equal(options_int(&o, OPT_SPEC_BUDGET), 0);
     assert_false(options_has(&o, OPT_SPEC_BUDGET));
     assert_string_equal(options_string(&o, OPT_SPEC), "auto");
     options_free(&o);

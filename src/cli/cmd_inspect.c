@@ -1,0 +1,325 @@
+/* cmd_inspect.c: `foray inspect MODEL`: what a model's files say, and what running it would take.
+ *
+ * Opens the files only; nothing is packed or run. A model that foray cannot run is inspected all the same: the
+ * reason stands where its config or tokenizer would. Strings of the file are printed as JSON strings, so that no
+ * control byte of a hostile file reaches the terminal.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/model_path.h"
+#include "model/names.h"
+#include "text/chat.h"
+#include "text/tokenizer.h"
+
+enum { SHOWN_STRING = 72, SHAPE_BYTES = 96, KV_ELEMENT_BYTES = 2 };
+
+/* Everything that is inspected. config and words are valid where their fault is empty. */
+typedef struct {
+    model_file *file;
+    model_config config;
+    tokenizer *words;
+    foray_error config_fault, words_fault; /* code 0: none */
+    int context;                           /* tokens of the memory plan */
+} inspection;
+
+/* Appends the value of a key as JSON; arrays as their length in brackets, or in full as JSON asks for it. */
+static void put_value(const model_file *f, const char *key, buf *out)
+{
+    int64_t whole;
+    double number;
+    bool flag;
+    const char *text;
+    size_t bytes, count;
+    if (model_file_int(f, key, &whole)) {
+        buf_printf(out, "%" PRId64, whole);
+    } else if (model_file_float(f, key, &number)) {
+        buf_json_double(out, number);
+    } else if (model_file_bool(f, key, &flag)) {
+        buf_puts(out, flag ? "true" : "false");
+    } else if (model_file_string(f, key, &text, &bytes)) {
+        buf_json_string(out, text, bytes < SHOWN_STRING ? bytes : SHOWN_STRING);
+        if (bytes > SHOWN_STRING)
+            buf_printf(out, " … %zu bytes", bytes);
+    } else if (model_file_array(f, key, &count)) {
+        buf_printf(out, "[%zu]", count);
+    } else {
+        buf_puts(out, "null");
+    }
+}
+
+static void put_settings(const model_file *f, buf *out)
+{
+    const char *key;
+    buf_puts(out, "\nsettings\n");
+    for (size_t i = 0; (key = model_file_key_at(f, i)); i++) {
+        buf_puts(out, "  ");
+        buf_json_string(out, key, strlen(key));
+        buf_puts(out, ": ");
+        put_value(f, key, out);
+        buf_puts(out, "\n");
+    }
+}
+
+static void put_shape(const tensor_view *t, buf *out)
+{
+    for (int d = 0; d < t->dims; d++)
+        buf_printf(out, "%s%" PRId64, d ? "," : "", t->shape[d]);
+}
+
+static void put_tensors(const model_file *f, buf *out)
+{
+    buf_puts(out, "\ntensors\n");
+    for (size_t i = 0; i < model_file_tensor_count(f); i++) {
+        const tensor_view *t = model_file_tensor_at(f, i);
+        buf shape = { 0 };
+        put_shape(t, &shape);
+        buf_printf(out, "  %-6s [%s] %" PRIu64 " bytes ", dtype_get(t->type)->name,
+                   shape.data ? shape.data : "", t->bytes);
+        buf_json_string(out, t->name, strlen(t->name));
+        buf_puts(out, "\n");
+        buf_free(&shape);
+    }
+}
+
+/* The bytes of all tensors, and of those of each type. */
+static uint64_t sum_types(const model_file *f, uint64_t bytes[DTYPE_COUNT], size_t count[DTYPE_COUNT])
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < model_file_tensor_count(f); i++) {
+        const tensor_view *t = model_file_tensor_at(f, i);
+        bytes[t->type] += t->bytes;
+        count[t->type]++;
+        all += t->bytes;
+    }
+    return all;
+}
+
+/* Bytes of weights that a plain decode step reads: every role but the embedding, which gives one row. */
+static uint64_t step_bytes(const inspection *in)
+{
+    uint64_t sum = 0;
+    for (int role = 0; role < ROLE_COUNT; role++) {
+        if (role == ROLE_TOKEN_EMBD || !model_role_used(&in->config, (model_role)role))
+            continue;
+        int layers = model_role_per_layer((model_role)role) ? in->config.layers : 1;
+        for (int layer = 0; layer < layers; layer++) {
+            const tensor_view *t = model_names_find(in->file, &in->config, (model_role)role, layer);
+            sum += t ? t->bytes : 0;
+        }
+    }
+    return sum;
+}
+
+static uint64_t kv_bytes(const model_config *c)
+{
+    return 2ull * KV_ELEMENT_BYTES * (uint64_t)c->layers * (uint64_t)c->kv_heads * (uint64_t)c->head_dim;
+}
+
+static void put_config(const inspection *in, buf *out)
+{
+    const model_config *c = &in->config;
+    buf_puts(out, "config     ");
+    if (in->config_fault.code) {
+        buf_printf(out, "foray cannot run this model: %s\n", in->config_fault.text);
+        return;
+    }
+    int windowed = 0;
+    for (int i = 0; i < c->layers; i++)
+        windowed += c->window[i] > 0;
+    buf_json_string(out, c->name, strlen(c->name));
+    buf_printf(
+        out,
+        " · %s · %d layers · width %d, FFN %d · %d heads, %d of K/V, of %d · vocabulary %d · context %d\n",
+        model_arch_name(c->arch), c->layers, c->dim, c->ffn, c->heads, c->kv_heads, c->head_dim, c->vocab,
+        c->context);
+    buf_printf(out, "           rope base %g, %d of a head's dimensions%s%s%s%s", c->rope_theta, c->rope_dim,
+               c->rope.kind == ROPE_PLAIN ? "" : ", scaled", c->qkv_bias ? " · q, k, v bias" : "",
+               c->qk_norm ? " · q, k norm" : "", c->tied ? " · tied output" : "");
+    if (windowed)
+        buf_printf(out, " · %d layers with a window", windowed);
+    buf_puts(out, "\n");
+}
+
+/* The name of the chat format that the template is recognised as. */
+static const char *chat_name(const inspection *in)
+{
+    const chat_format *format = NULL;
+    if (!in->config_fault.code && in->config.chat_template)
+        format = chat_format_recognise(in->config.chat_template, in->config.chat_template_bytes);
+    return format ? chat_format_name(format) : NULL;
+}
+
+static void put_tokenizer(const inspection *in, buf *out)
+{
+    buf_puts(out, "tokenizer  ");
+    if (in->words_fault.code) {
+        buf_printf(out, "foray cannot use it: %s\n", in->words_fault.text);
+        return;
+    }
+    size_t count;
+    const int32_t *ends = tokenizer_end_ids(in->words, &count);
+    buf_printf(out, "%s · %d tokens · begins with ", tokenizer_kind(in->words), tokenizer_vocab(in->words));
+    if (tokenizer_begin_id(in->words) < 0)
+        buf_puts(out, "none");
+    else
+        buf_printf(out, "%d", tokenizer_begin_id(in->words));
+    buf_puts(out, " · ends with");
+    for (size_t i = 0; i < count; i++)
+        buf_printf(out, " %d", ends[i]);
+    buf_printf(out, " · chat format %s\n", chat_name(in) ? chat_name(in) : "not recognised");
+}
+
+static void put_memory(const inspection *in, buf *out)
+{
+    uint64_t bytes[DTYPE_COUNT] = { 0 };
+    size_t count[DTYPE_COUNT] = { 0 };
+    uint64_t all = sum_types(in->file, bytes, count);
+    buf_printf(out, "memory     tensors %.1f MB:", (double)all / 1e6);
+    for (int t = 0; t < DTYPE_COUNT; t++)
+        if (count[t])
+            buf_printf(out, " %zu %s %.1f MB", count[t], dtype_get((dtype)t)->name, (double)bytes[t] / 1e6);
+    buf_puts(out, "\n");
+    if (in->config_fault.code)
+        return;
+    uint64_t entry = kv_bytes(&in->config);
+    buf_printf(out,
+               "           a step reads %.1f MB of weights; K/V takes %" PRIu64
+               " bytes a token, %.1f MB for a context of %d\n",
+               (double)step_bytes(in) / 1e6, entry, (double)entry * in->context / 1e6, in->context);
+}
+
+static void put_text(const inspection *in, buf *out)
+{
+    const char *path = model_file_path(in->file);
+    buf_puts(out, "file       ");
+    buf_json_string(out, path, strlen(path));
+    buf_printf(out, " · %s · %zu tensors · checksum %016" PRIx64 "\n",
+               model_file_get_kind(in->file) == MODEL_FILE_GGUF ? "GGUF" : "Hugging Face folder",
+               model_file_tensor_count(in->file), model_file_checksum(in->file));
+    put_config(in, out);
+    put_tokenizer(in, out);
+    put_memory(in, out);
+    put_settings(in->file, out);
+    put_tensors(in->file, out);
+}
+
+static void json_pair(buf *out, const char *name, const char *text)
+{
+    buf_printf(out, "\"%s\":", name);
+    if (text)
+        buf_json_string(out, text, strlen(text));
+    else
+        buf_puts(out, "null");
+}
+
+static void json_config(const inspection *in, buf *out)
+{
+    const model_config *c = &in->config;
+    buf_puts(out, "\"config\":");
+    if (in->config_fault.code) {
+        buf_puts(out, "null,");
+        json_pair(out, "config_fault", in->config_fault.text);
+        return;
+    }
+    buf_puts(out, "{");
+    json_pair(out, "name", c->name);
+    buf_puts(out, ",");
+    json_pair(out, "architecture", model_arch_name(c->arch));
+    buf_printf(
+        out,
+        ",\"layers\":%d,\"dim\":%d,\"ffn\":%d,\"vocab\":%d,\"heads\":%d,\"kv_heads\":%d,\"head_dim\":%d,"
+        "\"context\":%d,\"rope_dim\":%d,\"rope_theta\":%.17g,\"rms_eps\":%.9g,\"tied\":%s},",
+        c->layers, c->dim, c->ffn, c->vocab, c->heads, c->kv_heads, c->head_dim, c->context, c->rope_dim,
+        c->rope_theta, (double)c->rms_eps, c->tied ? "true" : "false");
+    buf_printf(out,
+               "\"memory\":{\"step_bytes\":%" PRIu64 ",\"kv_bytes_per_token\":%" PRIu64
+               ",\"context\":%d,\"kv_bytes\":%" PRIu64 "}",
+               step_bytes(in), kv_bytes(c), in->context, kv_bytes(c) * (uint64_t)in->context);
+}
+
+static void json_tokenizer(const inspection *in, buf *out)
+{
+    buf_puts(out, "\"tokenizer\":");
+    if (in->words_fault.code) {
+        buf_puts(out, "null,");
+        json_pair(out, "tokenizer_fault", in->words_fault.text);
+        return;
+    }
+    size_t count;
+    const int32_t *ends = tokenizer_end_ids(in->words, &count);
+    buf_puts(out, "{");
+    json_pair(out, "kind", tokenizer_kind(in->words));
+    buf_printf(out, ",\"vocab\":%d,\"begin_id\":%d,\"end_ids\":[", tokenizer_vocab(in->words),
+               tokenizer_begin_id(in->words));
+    for (size_t i = 0; i < count; i++)
+        buf_printf(out, "%s%d", i ? "," : "", ends[i]);
+    buf_puts(out, "],");
+    json_pair(out, "chat_format", chat_name(in));
+    buf_puts(out, "}");
+}
+
+static void put_json(const inspection *in, buf *out)
+{
+    const model_file *f = in->file;
+    buf_puts(out, "{");
+    json_pair(out, "path", model_file_path(f));
+    buf_printf(out, ",\"kind\":\"%s\",\"checksum\":\"%016" PRIx64 "\",",
+               model_file_get_kind(f) == MODEL_FILE_GGUF ? "gguf" : "hf", model_file_checksum(f));
+    json_config(in, out);
+    buf_puts(out, ",");
+    json_tokenizer(in, out);
+    buf_puts(out, ",\"tensors\":[");
+    for (size_t i = 0; i < model_file_tensor_count(f); i++) {
+        const tensor_view *t = model_file_tensor_at(f, i);
+        buf_puts(out, i ? ",{" : "{");
+        json_pair(out, "name", t->name);
+        buf_printf(out, ",\"type\":\"%s\",\"shape\":[", dtype_get(t->type)->name);
+        put_shape(t, out);
+        buf_printf(out, "],\"bytes\":%" PRIu64 "}", t->bytes);
+    }
+    buf_puts(out, "]}\n");
+}
+
+static int choose_model(const options *o, const char **name, foray_error *err)
+{
+    *name = o->operand_count > 0 ? o->operands[0] : NULL;
+    if (o->operand_count > 1)
+        return fail(err, FORAY_EUSAGE, "inspect: one model at a time (got %s and %s)", o->operands[0],
+                    o->operands[1]);
+    if (!*name)
+        return fail(err, FORAY_EUSAGE, "inspect: which model? (a GGUF file, a folder, or a known name: %s)",
+                    model_path_known_names());
+    return 0;
+}
+
+int cmd_inspect(const options *o)
+{
+    foray_error err;
+    buf path = { 0 }, text = { 0 };
+    inspection in = { 0 };
+    const char *name;
+    int rc = choose_model(o, &name, &err);
+    if (rc || (rc = model_path_find(name, &path, &err)) || (rc = model_file_open(path.data, &in.file, &err)))
+        goto done;
+    model_config_read(in.file, &in.config, &in.config_fault);
+    if (!in.config_fault.code)
+        model_names_check(in.file, &in.config, &in.config_fault);
+    tokenizer_load(in.file, &in.words, &in.words_fault);
+    in.context = options_int(o, OPT_CONTEXT) > 0 ? options_int(o, OPT_CONTEXT) : in.config.context;
+    if (options_flag(o, OPT_JSON))
+        put_json(&in, &text);
+    else
+        put_text(&in, &text);
+    rc = commands_print(&text, &err);
+done:
+    if (in.words)
+        tokenizer_free(in.words);
+    if (in.file)
+        model_file_close(in.file);
+    buf_free(&text);
+    buf_free(&path);
+    return rc ? commands_fail(&err) : STATUS_OK;
+}

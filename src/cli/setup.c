@@ -1,0 +1,86 @@
+/* setup.c: reads the options that say how an engine is opened and how a request samples.
+ *
+ * Nothing is decided here: an option that was not set leaves the engine's or the model's own default.
+ */
+#include "cli/setup.h"
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "cli/model_path.h"
+#include "cli/terminal.h"
+
+static void announce(const foray_engine *engine)
+{
+    foray_info info = foray_engine_info(engine);
+    log_info("%s: %s, %d layers, %.1f MB of weights; %s, %d thread%s; context %d; speculation %s", info.name,
+             info.architecture, info.layers, (double)info.weight_bytes / 1e6, info.isa, info.threads,
+             info.threads == 1 ? "" : "s", info.context, info.spec);
+}
+
+int setup_open(const options *o, foray_engine **out, foray_error *err)
+{
+    const char *model = options_string(o, OPT_MODEL);
+    buf path = { 0 };
+    int rc = model_path_find(model ? model : MODEL_PATH_DEFAULT, &path, err);
+    if (rc)
+        goto done;
+    foray_config config = {
+        .model = path.data,
+        .context = options_int(o, OPT_CONTEXT),
+        .threads = options_int(o, OPT_THREADS),
+        .isa = options_has(o, OPT_ISA) ? options_string(o, OPT_ISA) : NULL,
+        .spec = options_string(o, OPT_SPEC),
+        .spec_tokens = options_int(o, OPT_SPEC_TOKENS),
+        .spec_budget = options_int(o, OPT_SPEC_BUDGET),
+        .graph = options_string(o, OPT_GRAPH),
+        .chat_template = options_string(o, OPT_CHAT_TEMPLATE),
+        .record = options_has(o, OPT_TIMELINE),
+        .progress = terminal_progress,
+    };
+    foray_engine *engine = NULL;
+    if ((rc = foray_open(&config, &engine, err)))
+        goto done;
+    announce(engine);
+    if (options_has(o, OPT_STEPS) && (rc = foray_steps_open(engine, options_string(o, OPT_STEPS), err))) {
+        foray_close(engine);
+        goto done;
+    }
+    *out = engine;
+done:
+    buf_free(&path);
+    return rc;
+}
+
+static void override_float(const options *o, option_id id, float *value)
+{
+    if (options_has(o, id))
+        *value = (float)options_float(o, id);
+}
+
+void setup_request(const options *o, const foray_engine *engine, foray_request_config *out)
+{
+    foray_sampling s = foray_sampling_default(engine);
+    override_float(o, OPT_TEMP, &s.temperature);
+    override_float(o, OPT_TOP_P, &s.top_p);
+    override_float(o, OPT_MIN_P, &s.min_p);
+    override_float(o, OPT_REPEAT_PENALTY, &s.repeat_penalty);
+    override_float(o, OPT_PRESENCE_PENALTY, &s.presence_penalty);
+    override_float(o, OPT_FREQUENCY_PENALTY, &s.frequency_penalty);
+    if (options_has(o, OPT_TOP_K))
+        s.top_k = options_int(o, OPT_TOP_K);
+    /* A drawn seed has 53 bits, so that every JSON reader can give it back exactly. */
+    s.seed = options_has(o, OPT_SEED) ? options_seed(o, OPT_SEED) : rng_fresh_seed() >> 11;
+    *out = (foray_request_config) {
+        .max_tokens = options_int(o, OPT_MAX_TOKENS),
+        .ignore_eos = options_flag(o, OPT_IGNORE_EOS),
+        .sampling = s,
+        .logprobs = -1,
+    };
+    out->stop = options_strings(o, OPT_STOP, &out->stop_count);
+}
+
+int setup_close(const options *o, foray_engine *engine, foray_error *err)
+{
+    return options_has(o, OPT_TIMELINE) ? foray_timeline_write(engine, options_string(o, OPT_TIMELINE), err)
+                                        : 0;
+}
