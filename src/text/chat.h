@@ -22,8 +22,8 @@ const char *chat_format_names(void);
 /* Appends the ids of the conversation, ending where the assistant is to speak. system_default: what the
  * model's template says when no system message is given (SmolLM2 and Qwen2 have one), or NULL. EUSAGE names a
  * role that the format does not know; EUNSUPPORTED names a marker that the vocabulary lacks. */
-int chat_encode(const chat_format *f, const tokenizer *t, const char *system_default, const foray_message *messages,
-                size_t n, id_list *out, foray_error *err);
+int chat_encode(const chat_format *f, const tokenizer *t, const char *system_default,
+                const foray_message *messages, size_t n, id_list *out, foray_error *err);
 
 /* The default system message written in a template, or NULL. Returned text is owned by the caller through b. */
 const char *chat_default_system(const char *template_text, size_t bytes, buf *b);

@@ -29,8 +29,8 @@ void tokenizer_free(tokenizer *t);
  * they are plain text. begin: the begin-of-text id is put in front where the model asks for it, once even
  * when the text itself starts with it (cases.md R01). Any bytes are accepted; decode(encode(x)) == x for
  * byte-level models. */
-int tokenizer_encode(const tokenizer *t, const char *text, size_t bytes, bool special, bool begin, id_list *out,
-                     foray_error *err);
+int tokenizer_encode(const tokenizer *t, const char *text, size_t bytes, bool special, bool begin,
+                     id_list *out, foray_error *err);
 
 int tokenizer_vocab(const tokenizer *t);
 /* The bytes a token adds to running text (control tokens: none). Lives as long as the tokenizer. */

@@ -11,16 +11,20 @@
 typedef struct {
     const char *const *stop; /* [stop_count] borrowed */
     size_t stop_count;
-    unsigned char part[4]; /* an unfinished character */
+    char part[4]; /* [part_bytes] an unfinished character */
     int part_bytes;
+    bool stopped;
     buf held; /* finished characters that may begin a stop string */
 } utf8_stream;
 
+/* Starts a stream. Empty stop strings never match. */
 void utf8_stream_init(utf8_stream *s, const char *const *stop, size_t stop_count);
-/* Feeds one token's bytes; appends what may be shown to out. Returns true when a stop string was found: out
- * then ends in front of the earliest match in text order, and the stream takes nothing more. */
+/* Feeds one token's bytes; appends what may be shown to out (out->failed where memory ran out). Returns true when
+ * a stop string was completed: out then ends in front of it, and the stream takes nothing more. The stop that is
+ * completed first in the text wins, the longest one where several end together: so the cut depends on the text
+ * only, never on how it was divided into tokens. */
 bool utf8_stream_feed(utf8_stream *s, const char *bytes, size_t count, buf *out);
-/* The text is over (end of text, length): releases what was held. */
+/* The text is over (end of text, length): releases what was held, an unfinished character as U+FFFD. */
 void utf8_stream_finish(utf8_stream *s, buf *out);
 void utf8_stream_free(utf8_stream *s);
 
