@@ -15,7 +15,6 @@ int cmd_run(const options *o);
 int cmd_score(const options *o);
 int cmd_inspect(const options *o);
 int cmd_model(const options *o);
-int cmd_score(const options *o);
 
 /* Prints an error as one line on stderr and returns the exit status that fits it: STATUS_USAGE for EUSAGE,
  * STATUS_FAILED for the rest. */

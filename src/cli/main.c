@@ -16,7 +16,6 @@ static int (*const commands[COMMAND_COUNT])(const options *) = {
     [COMMAND_SCORE] = cmd_score,
     [COMMAND_INSPECT] = cmd_inspect,
     [COMMAND_MODEL] = cmd_model,
-    [COMMAND_SCORE] = cmd_score,
 };
 
 static const char MARKDOWN_HEAD[] =
