@@ -1,7 +1,7 @@
 /* engine.h: what stands behind foray.h: one model, one device, its cache, its round and its requests.
  *
  * Files: open.c builds and takes down, text.c turns text into ids, steps.c runs requests, records.c writes what
- * was recorded, score.c runs the model without a request. Only this room includes this header.
+ * was recorded, score.c runs the model without a request, timing.c measures it. Only this room includes this header.
  * Threads: one at a time per engine.
  */
 #ifndef FORAY_ENGINE_ENGINE_H
@@ -35,6 +35,10 @@ struct foray_engine {
     uint64_t checksum;
 };
 
+/* score.c: the pass's inputs for rows [from, from + n) of ids, as one span of the scratch slot. */
+void engine_plan_rows(foray_engine *e, const int32_t *ids, int from, int n);
+/* timing.c: gives the budget its first table of costs. */
+int engine_measure_costs(foray_engine *e, foray_error *err);
 /* records.c: appends the last step to the steps file, if there is one. */
 void engine_write_step(foray_engine *e);
 /* records.c: the manifest's line. */

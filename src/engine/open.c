@@ -10,8 +10,6 @@
 
 /* At most this share of the machine's memory for the cache when the user does not say how much context. */
 enum { CACHE_SHARE = 4 };
-/* Time for measuring costs at start. */
-static const int64_t COST_NS = 400000000;
 
 static void load_progress(void *user, uint64_t done, uint64_t total)
 {
@@ -121,35 +119,6 @@ static int open_round(foray_engine *e, foray_error *err)
     return batch_create(&b, &e->batch, err);
 }
 
-/* Costs are measured with real rounds of a scratch request. */
-static int measure_costs(foray_engine *e, foray_error *err)
-{
-    int most = e->config.spec_tokens, prompt = 16;
-    if (!e->drafter || e->config.spec_budget > 0 || e->context < prompt + most + 4)
-        return 0;
-    int32_t zeros[64] = { 0 };
-    drafter *script;
-    request *scratch = NULL;
-    request_limits limits = { .device = e->device, .vocab = e->model->config.vocab, .context = e->context };
-    foray_request_config c = { .prompt = zeros, .prompt_count = (size_t)prompt, .script = zeros, .script_count = 64,
-                               .sampling = foray_sampling_default(e), .logprobs = -1 };
-    c.sampling.temperature = 0;
-    int rc = drafter_open("script", &script, err);
-    if (rc != 0)
-        return rc;
-    rc = request_create(&c, &limits, &scratch, err);
-    if (rc == 0) {
-        scratch->sequence->slot = e->slots;
-        round_set_drafter(e->round, script);
-        rc = round_measure_costs(e->round, scratch->sequence, most, COST_NS, err);
-        round_set_drafter(e->round, e->drafter);
-        cache_release(e->cache, e->slots);
-    }
-    request_free(e->device, scratch);
-    script->destroy(script);
-    return rc;
-}
-
 static int open_all(foray_engine *e, foray_error *err)
 {
     const foray_config *c = &e->config;
@@ -170,7 +139,7 @@ static int open_all(foray_engine *e, foray_error *err)
     if (rc == 0)
         rc = open_round(e, err);
     if (rc == 0)
-        rc = measure_costs(e, err);
+        rc = engine_measure_costs(e, err);
     if (rc == 0)
         e->checksum = model_file_checksum(e->file);
     return rc;

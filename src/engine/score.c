@@ -3,8 +3,7 @@
 
 #include "engine/engine.h"
 
-/* Plans rows [from, from + n) of ids as one span of the scratch slot. */
-static void plan_rows(foray_engine *e, const int32_t *ids, int from, int n)
+void engine_plan_rows(foray_engine *e, const int32_t *ids, int from, int n)
 {
     pass *p = round_pass(e->round);
     for (int i = 0; i < n; i++) {
@@ -56,11 +55,11 @@ int engine_score(foray_engine *e, const int32_t *ids, size_t n, int chunk, size_
     int rc = cache_reserve_extend(e->cache, e->slots, 0, length, err);
     for (int from = 0, rows; from < length && rc == 0; from += rows) {
         rows = length - from < most ? length - from : most;
-        plan_rows(e, ids, from, rows);
+        engine_plan_rows(e, ids, from, rows);
         rc = llama_trunk(e->model, p, e->cache, rows, 1, e->context, s, err);
         if (rc == 0)
             rc = stream_sync(s, err);
-        if (rc == 0)
+        if (rc == 0 && row)
             rc = score_rows(e, from, rows, first, row, user, err);
     }
     if (digest)

@@ -1,4 +1,5 @@
-/* score.h: the model's logits for given ids, without a request: what `score`, the goldens and tests ask for. */
+/* score.h: the model without a request: its logits for given ids, and how long it takes. What `score`, `bench`, the
+ * goldens and the tests ask for. */
 #ifndef FORAY_ENGINE_SCORE_H
 #define FORAY_ENGINE_SCORE_H
 
@@ -14,6 +15,13 @@ int engine_score(foray_engine *e, const int32_t *ids, size_t n, int chunk, size_
 
 /* The digest of what a running request has computed so far; 0: no such request. For tests. */
 uint64_t engine_request_digest(foray_engine *e, foray_request request, int *computed);
+
+/* timing.c: rounds of rows[0 … count) rows in turn after `depth` tokens of context, `repeats` times each: ns[i *
+ * repeats + k]. The engine must have been opened for so many drafts (spec_tokens >= the most rows - 1). */
+int engine_time_rows(foray_engine *e, int depth, const int *rows, int count, int repeats, double *ns,
+                     foray_error *err);
+/* timing.c: time of reading n prompt tokens after `depth` others, logits of the last one included. */
+int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, foray_error *err);
 
 /* Tests and benchmarks: decisions of their own in the round's place (spec/round.h). */
 struct round_loop *engine_round(foray_engine *e);

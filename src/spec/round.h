@@ -41,9 +41,13 @@ int round_create(const round_config *config, round_loop **out, foray_error *err)
 void round_destroy(round_loop *r);
 void round_set_hooks(round_loop *r, const round_hooks *hooks);
 
-/* Times rounds of a few row counts, interleaved, for about limit_ns, and gives the result to the budget. scratch:
- * a request of its own slot with a short prompt and a script as long as most_drafts, and the script drafter in the
- * round's configuration meanwhile (round_set_drafter). Nothing else may be in flight. */
+/* Times rounds of count row counts in turn (interleaved, so that a disturbance hits all alike), `repeats` times:
+ * ns[i * repeats + k] is the k-th round of rows[i] rows, as the host sees it. scratch: a request of its own slot, of
+ * which the prompt is read first; it needs a script of at least the most rows - 1, and the script drafter in the round
+ * meanwhile (round_set_drafter). It is put back after each round. Nothing else may be in flight. */
+int round_time_rows(round_loop *r, sequence *scratch, const int *rows, int count, int repeats, double *ns,
+                    foray_error *err);
+/* The same for a few row counts and about limit_ns; the medians go to the budget. */
 int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns, foray_error *err);
 void round_set_costs(round_loop *r, const int *rows, const double *ns, int count); /* budget_set_costs */
 /* The drafter from now on (NULL: none). Borrowed. */

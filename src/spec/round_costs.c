@@ -5,10 +5,9 @@
  */
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "spec/round.h"
 
-enum { MOST_REPEATS = 24, LEAST_REPEATS = 3, MOST_COUNTS = 8 };
+enum { MOST_REPEATS = 24, LEAST_REPEATS = 3, MOST_COUNTS = 8, PROMPT_CHUNK = 64 };
 
 static int keep_wanted(void *user, const plan_member *m)
 {
@@ -31,57 +30,70 @@ static int timed_round(round_loop *r, sequence *s, double *ns, foray_error *err)
     return rc;
 }
 
+static int read_prompt(round_loop *r, sequence *s, foray_error *err)
+{
+    round_times t;
+    int rc = 0;
+    for (int chunk; s->computed < s->prompt - 1 && rc == 0;) {
+        chunk = sequence_pending(s) < PROMPT_CHUNK ? sequence_pending(s) : PROMPT_CHUNK;
+        round_begin(r);
+        rc = round_add(r, s, chunk, false, err);
+        if (rc == 0)
+            rc = round_run(r, &t, err);
+    }
+    return rc;
+}
+
 static int compare_double(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-/* Fills ns[count] with medians over interleaved repeats. */
-static int measure(round_loop *r, sequence *s, int *wanted, const int *rows, int count, int64_t limit_ns, double *ns,
-                   foray_error *err)
+int round_time_rows(round_loop *r, sequence *scratch, const int *rows, int count, int repeats, double *ns,
+                    foray_error *err)
 {
-    double sample[MOST_COUNTS][MOST_REPEATS];
-    int64_t start = clock_ns();
-    int repeats = 0, rc = 0;
-    for (int i = 0; i < count && rc == 0; i++) { /* captures, first touches */
-        *wanted = rows[i] - 1;
-        rc = timed_round(r, s, &sample[i][0], err);
-    }
-    while (rc == 0 && repeats < MOST_REPEATS && (repeats < LEAST_REPEATS || clock_ns() - start < limit_ns)) {
-        for (int i = 0; i < count && rc == 0; i++) {
-            *wanted = rows[i] - 1;
-            rc = timed_round(r, s, &sample[i][repeats], err);
+    int wanted = 0, rc = 0;
+    round_hooks hooks = { .user = &wanted, .keep = keep_wanted };
+    if (sequence_pending(scratch) > 1) { /* its prompt, once */
+        double ignored;
+        rc = read_prompt(r, scratch, err);
+        for (int i = 0; i < count && rc == 0; i++) { /* captures, first touches */
+            round_set_hooks(r, &hooks);
+            wanted = rows[i] - 1;
+            rc = timed_round(r, scratch, &ignored, err);
         }
-        repeats++;
     }
-    for (int i = 0; i < count && rc == 0; i++) {
-        qsort(sample[i], (size_t)repeats, sizeof(double), compare_double);
-        ns[i] = sample[i][repeats / 2];
-    }
+    round_set_hooks(r, &hooks);
+    for (int k = 0; k < repeats && rc == 0; k++)
+        for (int i = 0; i < count && rc == 0; i++) {
+            wanted = rows[i] - 1;
+            rc = timed_round(r, scratch, &ns[i * repeats + k], err);
+        }
+    round_set_hooks(r, NULL);
     return rc;
 }
 
 int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns, foray_error *err)
 {
     static const int all[MOST_COUNTS] = { 1, 2, 3, 4, 6, 8, 12, 16 };
-    int rows[MOST_COUNTS], count = 0, wanted = 0;
-    double ns[MOST_COUNTS];
+    int rows[MOST_COUNTS], count = 0;
+    double first[MOST_COUNTS], ns[MOST_COUNTS * MOST_REPEATS], median[MOST_COUNTS], once = 0;
     for (int i = 0; i < MOST_COUNTS && all[i] <= most_drafts + 1; i++)
         rows[count++] = all[i];
 
-    round_times t;
-    round_begin(r); /* the prefix */
-    int rc = round_add(r, scratch, sequence_pending(scratch), false, err);
+    int rc = round_time_rows(r, scratch, rows, count, 1, first, err);
+    for (int i = 0; i < count && rc == 0; i++)
+        once += first[i];
+    int repeats = rc == 0 && once * MOST_REPEATS > (double)limit_ns ? (int)((double)limit_ns / once) : MOST_REPEATS;
+    repeats = repeats < LEAST_REPEATS ? LEAST_REPEATS : repeats;
     if (rc == 0)
-        rc = round_run(r, &t, err);
-    if (rc != 0)
-        return rc;
-    round_hooks hooks = { .user = &wanted, .keep = keep_wanted };
-    round_set_hooks(r, &hooks);
-    rc = measure(r, scratch, &wanted, rows, count, limit_ns, ns, err);
-    round_set_hooks(r, NULL);
+        rc = round_time_rows(r, scratch, rows, count, repeats, ns, err);
+    for (int i = 0; i < count && rc == 0; i++) {
+        qsort(ns + i * repeats, (size_t)repeats, sizeof(double), compare_double);
+        median[i] = ns[i * repeats + repeats / 2];
+    }
     if (rc == 0)
-        round_set_costs(r, rows, ns, count);
+        round_set_costs(r, rows, median, count);
     return rc;
 }

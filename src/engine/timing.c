@@ -1,0 +1,127 @@
+/* timing.c: how long rounds and prompts take, on the scratch slot. See score.h and engine.h.
+ *
+ * The scratch request is a real one: same rounds, same graphs, same sampler; only its drafts come from a script and
+ * it is put back after every round.
+ */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/engine.h"
+#include "engine/score.h"
+
+/* Time for measuring costs at start, and the context they are measured at. */
+static const int64_t COST_NS = 400000000;
+enum { COST_DEPTH = 32 };
+
+typedef struct {
+    request *request;
+    drafter *script;
+    int32_t *prompt; /* [depth + 1] */
+    size_t prompt_bytes;
+} scratch;
+
+static void scratch_close(foray_engine *e, scratch *s)
+{
+    round_set_drafter(e->round, e->drafter);
+    if (s->request)
+        cache_release(e->cache, e->slots);
+    request_free(e->device, s->request);
+    if (s->script)
+        s->script->destroy(s->script);
+    mem_free(MEM_GENERAL, s->prompt, s->prompt_bytes);
+}
+
+/* A request of depth prompt tokens on the scratch slot, whose drafts are ids that greedy sampling need not agree with. */
+static int scratch_open(foray_engine *e, int depth, scratch *s, foray_error *err)
+{
+    request_limits limits = { .device = e->device, .vocab = e->model->config.vocab, .context = e->context };
+    *s = (scratch){ .prompt_bytes = sizeof(int32_t) * (size_t)depth };
+    s->prompt = mem_alloc_zeroed(MEM_GENERAL, s->prompt_bytes);
+    if (!s->prompt)
+        return fail(err, FORAY_ENOMEM, "no memory for a scratch prompt of %d", depth);
+    for (int i = 0; i < depth; i++)
+        s->prompt[i] = i * 7 % limits.vocab;
+    foray_request_config c = { .prompt = s->prompt, .prompt_count = (size_t)depth, .script = s->prompt,
+                               .script_count = (size_t)depth, .sampling = { .top_p = 1, .repeat_penalty = 1 },
+                               .logprobs = -1 };
+    int rc = drafter_open("script", &s->script, err);
+    if (rc == 0)
+        rc = request_create(&c, &limits, &s->request, err);
+    if (rc != 0) {
+        scratch_close(e, s);
+        return rc;
+    }
+    s->request->sequence->slot = e->slots;
+    round_set_drafter(e->round, s->script);
+    return 0;
+}
+
+int engine_measure_costs(foray_engine *e, foray_error *err)
+{
+    scratch s;
+    if (!e->drafter || e->config.spec_budget > 0 || e->context <= COST_DEPTH + DRAFT_MAX + 1)
+        return 0;
+    int rc = scratch_open(e, COST_DEPTH, &s, err);
+    if (rc != 0)
+        return rc;
+    rc = round_measure_costs(e->round, s.request->sequence, e->config.spec_tokens, COST_NS, err);
+    scratch_close(e, &s);
+    return rc;
+}
+
+int engine_time_rows(foray_engine *e, int depth, const int *rows, int count, int repeats, double *ns,
+                     foray_error *err)
+{
+    scratch s;
+    depth = depth < COST_DEPTH ? COST_DEPTH : depth;
+    for (int i = 0; i < count; i++)
+        if (rows[i] < 1 || rows[i] > e->config.spec_tokens + 1 || depth + rows[i] >= e->context)
+            return fail(err, FORAY_ELIMIT, "%d rows after %d tokens: the context of %d or %d drafts do not allow it", rows[i],
+                        depth, e->context, e->config.spec_tokens);
+    int rc = scratch_open(e, depth, &s, err);
+    if (rc != 0)
+        return rc;
+    rc = round_time_rows(e->round, s.request->sequence, rows, count, repeats, ns, err);
+    scratch_close(e, &s);
+    return rc;
+}
+
+/* Reads ids[0 … depth + n) in chunks; the clock starts at depth. */
+static int time_prefill(foray_engine *e, const int32_t *ids, int depth, int n, double *ns, foray_error *err)
+{
+    pass *p = round_pass(e->round);
+    stream *s = round_stream(e->round);
+    int most = e->config.prefill_chunk, length = depth + n, rc = 0;
+    int64_t start = 0;
+    for (int from = 0, rows; from < length && rc == 0; from += rows) {
+        if (from == depth)
+            start = clock_ns();
+        rows = from < depth ? depth - from : length - from;
+        rows = rows < most ? rows : most;
+        engine_plan_rows(e, ids, from, rows);
+        p->count->heads = 1;
+        p->head_row[0] = rows - 1;
+        rc = llama_trunk(e->model, p, e->cache, rows, 1, e->context, s, err);
+        if (rc == 0 && from + rows == length)
+            rc = llama_head(e->model, p, 1, s, err);
+        if (rc == 0)
+            rc = stream_sync(s, err);
+    }
+    *ns = (double)(clock_ns() - start);
+    return rc;
+}
+
+int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, foray_error *err)
+{
+    size_t bytes = sizeof(int32_t) * (size_t)(depth + n);
+    int32_t *ids = mem_alloc(MEM_GENERAL, bytes);
+    if (!ids)
+        return fail(err, FORAY_ENOMEM, "no memory for %d ids", depth + n);
+    for (int i = 0; i < depth + n; i++)
+        ids[i] = i * 7 % e->model->config.vocab;
+    int rc = cache_reserve_extend(e->cache, e->slots, 0, depth + n, err);
+    if (rc == 0)
+        rc = time_prefill(e, ids, depth, n, ns, err);
+    cache_release(e->cache, e->slots);
+    mem_free(MEM_GENERAL, ids, bytes);
+    return rc;
+}
