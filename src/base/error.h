@@ -8,10 +8,9 @@
 
 #include "foray.h"
 
-#undef fail /* a macro of cmocka's, where a test includes that first */
-
 /* Fills *err (which may be NULL) with code and the formatted line, and returns code. Text that does not
- * fit is cut at the end of a character and marked with an ellipsis. Control bytes become '?'. */
-int fail(foray_error *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+ * fit is cut at the end of a character and marked with an ellipsis. Control bytes become '?'.
+ * (In parentheses, so that cmocka's macro of that name leaves the declaration alone.) */
+int(fail)(foray_error *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif
