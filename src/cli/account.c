@@ -69,21 +69,27 @@ static void put_saved(const foray_account *t, buf *out)
     buf_puts(out, t->net_saved_ns < 0 ? " lost" : " saved");
 }
 
-/* The phases that took time, longest first. */
+/* The phases that took time, longest first; those below a thousandth of the whole together as the rest. */
 static void put_phases(const foray_account *t, buf *out)
 {
     bool shown[FORAY_PHASES] = { false };
+    int64_t rest = t->wall_ns;
     for (int n = 0; n < FORAY_PHASES; n++) {
         int next = -1;
         for (int p = 0; p < FORAY_PHASES; p++)
             if (!shown[p] && t->phases_ns[p] > 0 && (next < 0 || t->phases_ns[p] > t->phases_ns[next]))
                 next = p;
-        if (next < 0)
-            return;
+        if (next < 0 || share(t->phases_ns[next], t->wall_ns) < 0.001)
+            break;
         shown[next] = true;
+        rest -= t->phases_ns[next];
         buf_printf(out, "%s%s ", n ? " · " : "", foray_phase_name(next));
         put_duration(out, t->phases_ns[next]);
         buf_printf(out, " %.1f %%", 100 * share(t->phases_ns[next], t->wall_ns));
+    }
+    if (rest > 0) {
+        buf_puts(out, " · rest ");
+        put_duration(out, rest);
     }
 }
 
