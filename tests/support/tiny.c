@@ -110,7 +110,12 @@ static bool is_norm(model_role role)
  * half-split rotation. out: [n] */
 static void make_values(const tiny_spec *s, model_role role, int layer, size_t n, float *out)
 {
-    float half = spread(s, role), centre = is_norm(role) && s->arch != MODEL_GEMMA3 ? 1 : 0;
+    float half = spread(s, role), centre = is_norm(role) ? 1 : 0;
+    if (s->arch == MODEL_GEMMA3) {
+        /* Its embedding is scaled up on the way in: a third of the size, and three times the last norm. */
+        half = role == ROLE_TOKEN_EMBD ? half / 3 : half;
+        centre = role == ROLE_OUTPUT_NORM ? 2 : 0;
+    }
     uint32_t tensor = (uint32_t)(layer * ROLE_COUNT) + role;
     for (size_t i = 0; i < n; i += 4) {
         rng_block b = rng_philox((uint32_t)(i / 4), tensor, 0x74696e79, 0, (uint32_t)s->seed,
