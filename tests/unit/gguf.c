@@ -78,8 +78,14 @@ static void a_good_file_gives_all_its_values_and_tensors(void **state)
     static const struct {
         const char *key;
         int64_t value;
-    } whole[] = { { "u8", 200 },           { "i8", -1 },  { "u16", 65535 },           { "i16", -32768 },
-                  { "u32", 4000000000ll }, { "i32", -5 }, { "u64", (int64_t)1 << 40 }, { "i64", -7 } };
+    } whole[] = { { "u8", 200 },
+                  { "i8", -1 },
+                  { "u16", 65535 },
+                  { "i16", -32768 },
+                  { "u32", 4000000000ll },
+                  { "i32", -5 },
+                  { "u64", (int64_t)1 << 40 },
+                  { "i64", -7 } };
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
         assert_true(gguf_get_int(find(&g, whole[i].key), 0, &n) && n == whole[i].value);
         assert_true(gguf_get_float(find(&g, whole[i].key), 0, &x) && x == (double)whole[i].value);
@@ -159,7 +165,7 @@ static void expect_refusal(gguf_writer *w, int code, const char *const *words)
     buf_free(&file);
 }
 
-#define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+#define WORDS(...) ((const char *const[]) { __VA_ARGS__, NULL })
 
 static void dimensions_that_overflow_are_refused(void **state)
 {
@@ -170,14 +176,14 @@ static void dimensions_that_overflow_are_refused(void **state)
         int64_t shape[4];
         const char *word;
     } bad[] = {
-        { 0, 2, { ((int64_t)1 << 42) + 1, 1 << 22 }, "overflow" },          /* past 2^63 */
-        { 0, 1, { INT64_MAX }, "overflow" },                                /* bytes past 2^64 */
-        { 0, 2, { (int64_t)1 << 62, 4 }, "overflow" },                      /* product 2^64, which is 0 */
-        { 8, 2, { ((int64_t)1 << 59) - 1, 32 }, "overflow" },               /* product 2^64 - 32 */
+        { 0, 2, { ((int64_t)1 << 42) + 1, 1 << 22 }, "overflow" }, /* past 2^63 */
+        { 0, 1, { INT64_MAX }, "overflow" },                       /* bytes past 2^64 */
+        { 0, 2, { (int64_t)1 << 62, 4 }, "overflow" },             /* product 2^64, which is 0 */
+        { 8, 2, { ((int64_t)1 << 59) - 1, 32 }, "overflow" },      /* product 2^64 - 32 */
         { 0, 1, { 0 }, "dimension" },
         { 0, 1, { -1 }, "dimension" },
         { 3, 1, { 33 }, "blocks" },
-        { 0, 2, { 1 << 20, 1 << 20 }, "needs" },                            /* just too large for the file */
+        { 0, 2, { 1 << 20, 1 << 20 }, "needs" }, /* just too large for the file */
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         gguf_writer w = { 0 };
@@ -201,8 +207,13 @@ static void offsets_outside_overlapping_or_unaligned_are_refused(void **state)
         uint64_t first, second;
         const char *word;
     } bad[] = {
-        { 0, 0, "inside" },         { 32, 0, "before" },  { 0, 1, "alignment" },       { 0, 64, "needs" },
-        { 0, UINT64_MAX - 31, "overflow" }, { 0, 1ull << 62, "needs" }, { 0, 1ull << 63, "needs" },
+        { 0, 0, "inside" },
+        { 32, 0, "before" },
+        { 0, 1, "alignment" },
+        { 0, 64, "needs" },
+        { 0, UINT64_MAX - 31, "overflow" },
+        { 0, 1ull << 62, "needs" },
+        { 0, 1ull << 63, "needs" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         gguf_writer w = { 0 };
@@ -258,9 +269,14 @@ static void arrays_that_promise_too_much_are_refused_without_memory(void **state
         uint64_t count;
         const char *word;
     } bad[] = {
-        { GW_STRING, 1ull << 60, "strings" }, { GW_U8, UINT64_MAX, "uint8" },      { GW_U64, 1ull << 61, "uint64" },
-        { GW_F32, 1ull << 62, "float32" },    { GW_ARRAY, 1, "arrays" },           { 13, 1, "type 13" },
-        { 0xffffffff, 1, "type 4294967295" }, { GW_STRING, 3, "strings" },
+        { GW_STRING, 1ull << 60, "strings" },
+        { GW_U8, UINT64_MAX, "uint8" },
+        { GW_U64, 1ull << 61, "uint64" },
+        { GW_F32, 1ull << 62, "float32" },
+        { GW_ARRAY, 1, "arrays" },
+        { 13, 1, "type 13" },
+        { 0xffffffff, 1, "type 4294967295" },
+        { GW_STRING, 3, "strings" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         gguf_writer w = { 0 };
@@ -274,7 +290,8 @@ static void tokenizer_arrays_of_a_wrong_type_or_length_are_refused(void **state)
     (void)state;
     static const char *const tokens[] = { "a", "b" };
     static const int32_t numbers[3];
-    static const char *const keys[] = { "tokenizer.ggml.tokens", "tokenizer.ggml.merges", "tokenizer.ggml.scores" };
+    static const char *const keys[] = { "tokenizer.ggml.tokens", "tokenizer.ggml.merges",
+                                        "tokenizer.ggml.scores" };
     for (int i = 0; i < 3; i++) {
         gguf_writer w = { 0 };
         gguf_key_i32s(&w, keys[i], numbers, 2);
@@ -313,15 +330,18 @@ static void odd_headers_keys_and_values_are_refused(void **state)
         int code;
         const char *word;
     } headers[] = {
-        { "GGUF\1\0\0\0", FORAY_EUNSUPPORTED, "version 1" }, { "GGUF\4\0\0\0", FORAY_EUNSUPPORTED, "version 4" },
-        { "GGUF\0\0\0\3", FORAY_EUNSUPPORTED, "big-endian" }, { "GGML\3\0\0\0", FORAY_EFILE, "GGUF" },
+        { "GGUF\1\0\0\0", FORAY_EUNSUPPORTED, "version 1" },
+        { "GGUF\4\0\0\0", FORAY_EUNSUPPORTED, "version 4" },
+        { "GGUF\0\0\0\3", FORAY_EUNSUPPORTED, "big-endian" },
+        { "GGML\3\0\0\0", FORAY_EFILE, "GGUF" },
     };
     for (size_t i = 0; i < sizeof headers / sizeof headers[0]; i++) {
         arena a;
         gguf_file g;
         foray_error err;
         arena_init(&a, MEM_GENERAL, 0);
-        assert_int_equal(gguf_parse((const uint8_t *)headers[i].bytes, 8, "x", &a, &g, &err), headers[i].code);
+        assert_int_equal(gguf_parse((const uint8_t *)headers[i].bytes, 8, "x", &a, &g, &err),
+                         headers[i].code);
         assert_non_null(strstr(err.text, headers[i].word));
         arena_free(&a);
     }

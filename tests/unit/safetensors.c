@@ -19,18 +19,19 @@ static buf make_file(uint64_t length, const char *header, size_t data_bytes)
 {
     buf b = { 0 };
     for (int i = 0; i < 8; i++)
-        buf_append(&b, &(uint8_t){ (uint8_t)(length >> 8 * i) }, 1);
+        buf_append(&b, &(uint8_t) { (uint8_t)(length >> 8 * i) }, 1);
     buf_puts(&b, header);
     for (size_t i = 0; i < data_bytes; i++)
-        buf_append(&b, &(uint8_t){ (uint8_t)i }, 1);
+        buf_append(&b, &(uint8_t) { (uint8_t)i }, 1);
     return b;
 }
 
-static const char good[] = "{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":"
-                           "[8,20]},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"none\":{\"dtype\":\"BF16\","
-                           "\"shape\":[0,7],\"data_offsets\":[8,8]},\"scalar\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":"
-                           "[20,28]},\"eight\":{\"dtype\":\"F8_E4M3\",\"shape\":[3],\"data_offsets\":[28,31]},\"odd\":{\"dtype\":"
-                           "\"F4_X\",\"shape\":[2],\"data_offsets\":[31,32]}}  ";
+static const char good[] =
+    "{\"__metadata__\":{\"format\":\"pt\"},\"b\":{\"dtype\":\"F16\",\"shape\":[2,3],\"data_offsets\":"
+    "[8,20]},\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"none\":{\"dtype\":\"BF16\","
+    "\"shape\":[0,7],\"data_offsets\":[8,8]},\"scalar\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":"
+    "[20,28]},\"eight\":{\"dtype\":\"F8_E4M3\",\"shape\":[3],\"data_offsets\":[28,31]},\"odd\":{\"dtype\":"
+    "\"F4_X\",\"shape\":[2],\"data_offsets\":[31,32]}}  ";
 
 static void a_good_file_gives_views_in_the_headers_order(void **state)
 {
@@ -143,17 +144,19 @@ static void tensors_that_overlap_or_leave_gaps_are_refused(void **state)
         size_t data;
         const char *word; /* NULL: fine */
     } cases[] = {
-        { { 0, 8, 16 }, { 8, 16, 24 }, 24, NULL },      { { 16, 0, 8 }, { 24, 8, 16 }, 24, NULL },
-        { { 0, 4, 8 }, { 8, 8, 12 }, 12, "overlap" },   { { 0, 0, 0 }, { 8, 8, 8 }, 8, "overlap" },
-        { { 0, 8, 20 }, { 8, 16, 24 }, 24, "gap" },     { { 4, 8, 12 }, { 8, 12, 16 }, 16, "gap" },
+        { { 0, 8, 16 }, { 8, 16, 24 }, 24, NULL },       { { 16, 0, 8 }, { 24, 8, 16 }, 24, NULL },
+        { { 0, 4, 8 }, { 8, 8, 12 }, 12, "overlap" },    { { 0, 0, 0 }, { 8, 8, 8 }, 8, "overlap" },
+        { { 0, 8, 20 }, { 8, 16, 24 }, 24, "gap" },      { { 4, 8, 12 }, { 8, 12, 16 }, 16, "gap" },
         { { 0, 8, 16 }, { 8, 16, 24 }, 25, "the file" }, { { 0, 0, 8 }, { 16, 8, 16 }, 16, "overlap" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char header[512];
         int n = snprintf(header, sizeof header, "{");
         for (int t = 0; t < 3; t++)
-            n += snprintf(header + n, sizeof header - (size_t)n, "%s\"t%d\":{\"dtype\":\"U8\",\"shape\":[%d],\"data_offsets\":[%d,%d]}",
-                          t ? "," : "", t, cases[i].end[t] - cases[i].begin[t], cases[i].begin[t], cases[i].end[t]);
+            n +=
+                snprintf(header + n, sizeof header - (size_t)n,
+                         "%s\"t%d\":{\"dtype\":\"U8\",\"shape\":[%d],\"data_offsets\":[%d,%d]}", t ? "," : "",
+                         t, cases[i].end[t] - cases[i].begin[t], cases[i].begin[t], cases[i].end[t]);
         snprintf(header + n, sizeof header - (size_t)n, "}");
         expect(strlen(header), header, cases[i].data, cases[i].word ? FORAY_EFILE : 0, cases[i].word);
     }
