@@ -153,14 +153,17 @@ static void read_features(settings *s, model_config *c)
     c->post_norms = gemma;
     c->qk_interleaved = c->arch == MODEL_LLAMA;
     c->tied = model_file_tensor(f, "output.weight") == NULL;
-    c->qkv_bias = c->arch == MODEL_QWEN2 || model_file_tensor(f, "blk.0.attn_q.bias") != NULL;
-    static const char *const others[] = { "blk.0.attn_output.bias", "blk.0.ffn_gate.bias",
-                                          "blk.0.ffn_up.bias", "blk.0.ffn_down.bias", "output.bias" };
-    for (size_t i = 0; i < sizeof others / sizeof others[0] && s->rc == 0; i++)
-        if (model_file_tensor(f, others[i]))
-            s->rc =
-                fail(s->err, FORAY_EUNSUPPORTED, "%s: tensor %s: biases are supported for q, k and v only",
-                     model_file_path(f), others[i]);
+    c->qkv_bias = c->arch == MODEL_QWEN2;
+    static const char *const biases[] = {
+        "blk.0.attn_output.bias", "blk.0.ffn_gate.bias", "blk.0.ffn_up.bias",
+        "blk.0.ffn_down.bias",    "output.bias",         "blk.0.attn_q.bias"
+    };
+    size_t refused = sizeof biases / sizeof biases[0] - (c->qkv_bias ? 1 : 0);
+    for (size_t i = 0; i < refused && s->rc == 0; i++)
+        if (model_file_tensor(f, biases[i]))
+            s->rc = fail(s->err, FORAY_EUNSUPPORTED,
+                         "%s: tensor %s: foray runs this architecture without such a bias",
+                         model_file_path(f), biases[i]);
     if (settings_float(s, "attn_logit_softcapping", 0, 1e6, 0) != 0)
         settings_fault(s, FORAY_EUNSUPPORTED, "attn_logit_softcapping", "soft-capping is not supported");
     if (settings_float(s, "final_logit_softcapping", 0, 1e6, 0) != 0)

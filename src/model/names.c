@@ -212,12 +212,7 @@ void model_names_vector(const model_file *f, const model_config *c, model_role r
     const tensor_view *v = model_names_find(f, c, role, layer);
     assert(v && v->dims == 1 && dtype_get(v->type)->block == 1);
     bool bias = role == ROLE_Q_BIAS || role == ROLE_K_BIAS || role == ROLE_V_BIAS;
-    bool reorder = c->qk_interleaved && (role == ROLE_Q_BIAS || role == ROLE_K_BIAS);
-    size_t step = (size_t)dtype_get(v->type)->bytes;
-    for (int32_t i = 0; i < v->shape[0]; i++) {
-        size_t from = (size_t)(reorder ? source_row(c, i) : i);
-        dtype_to_f32(v->type, (const uint8_t *)v->data + from * step, 1, &out[i]);
-        if (!bias)
-            out[i] += c->norm_offset;
-    }
+    dtype_to_f32(v->type, v->data, (size_t)v->shape[0], out);
+    for (int64_t i = 0; !bias && i < v->shape[0]; i++)
+        out[i] += c->norm_offset;
 }

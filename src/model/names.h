@@ -59,8 +59,8 @@ int model_names_check(const model_file *f, const model_config *c, foray_error *e
  * the rows stand in that order already: GGUF files of `llama` are the ones that do not. */
 bool model_qk_row_order(const model_config *c, int heads, int32_t *order);
 
-/* Reads a vector role (norms, biases) as f32: out[shape[0]], norm_offset added to norms, q and k biases in
- * foray's row order. The role must have passed model_names_check. */
+/* Reads a vector role (norms, biases) as f32: out[shape[0]], norm_offset added to norms. The role must have passed
+ * model_names_check. (No family has biases and interleaved rows both.) */
 void model_names_vector(const model_file *f, const model_config *c, model_role role, int layer, float *out);
 
 #endif
