@@ -67,8 +67,6 @@ check:
 /* What cannot be meant together. */
 static int check_options(const options *o, bool chat, foray_error *err)
 {
-    if (options_string(o, OPT_PROMPT) && options_string(o, OPT_FILE))
-        return fail(err, FORAY_EUSAGE, "-p and -f: give the prompt once");
     if (options_flag(o, OPT_RAW) && options_string(o, OPT_SYSTEM))
         return fail(err, FORAY_EUSAGE, "--system: --raw uses no chat format (leave one out)");
     if (options_flag(o, OPT_RAW) && options_string(o, OPT_CHAT_TEMPLATE))

@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,8 +23,9 @@ static void make_pipe(int ends[2])
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 }
 
-/* Reads both pipes to their ends, whichever speaks. */
-static void collect(int out, int err, program_result *r)
+/* Reads both pipes to their ends, whichever speaks. interrupted: the process that gets SIGINT at the first
+ * output; 0: none. */
+static void collect(int out, int err, pid_t interrupted, program_result *r)
 {
     struct pollfd ends[2] = { { .fd = out, .events = POLLIN }, { .fd = err, .events = POLLIN } };
     buf *into[2] = { &r->out, &r->err };
@@ -38,11 +40,16 @@ static void collect(int out, int err, program_result *r)
                 buf_append(into[i], block, (size_t)n);
             else
                 ends[i].fd = -1;
+            if (i == 0 && n > 0 && interrupted) {
+                kill(interrupted, SIGINT);
+                interrupted = 0;
+            }
         }
     }
 }
 
-program_result program_run(const char *const *arguments, const char *input, const char *setting)
+static program_result run(const char *const *arguments, const char *input, const char *setting,
+                          bool interrupt)
 {
     program_result r = { 0 };
     char *argv[ARGUMENTS] = { (char *)FORAY_BUILD "/foray" }, path[4096];
@@ -72,12 +79,22 @@ program_result program_run(const char *const *arguments, const char *input, cons
     if (input)
         assert_int_equal(write(in[1], input, strlen(input)), (ssize_t)strlen(input));
     close(in[1]);
-    collect(out[0], err[0], &r);
+    collect(out[0], err[0], interrupt ? child : 0, &r);
     close(out[0]);
     close(err[0]);
     assert_int_equal(waitpid(child, &status, 0), child);
     r.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     return r;
+}
+
+program_result program_run(const char *const *arguments, const char *input, const char *setting)
+{
+    return run(arguments, input, setting, false);
+}
+
+program_result program_interrupt(const char *const *arguments)
+{
+    return run(arguments, NULL, NULL, true);
 }
 
 void program_free(program_result *r)

@@ -17,6 +17,8 @@ typedef struct {
  * empty), setting one more variable "NAME=value" or NULL. The result is the caller's: program_free. Fails the test
  * when the program cannot be started. */
 program_result program_run(const char *const *arguments, const char *input, const char *setting);
+/* The same without input; the program gets SIGINT, as by Ctrl-C, as soon as it has written to stdout. */
+program_result program_interrupt(const char *const *arguments);
 void program_free(program_result *r);
 
 #endif

@@ -1,0 +1,330 @@
+/* run.c: `foray run` and `foray inspect` as a user or a script meets them, over tiny models.
+ *
+ * What is compared: the text with and without speculation, as text and as JSON, from every kind of file; the
+ * account's sums; and that whatever cannot be is refused before anything is written.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "support/program.h"
+#include "support/tiny.h"
+
+#define RUN(setting, ...) program_run((const char *const[]) { __VA_ARGS__, NULL }, NULL, setting)
+#define PROMPT "the cat and the dog and the cat and the"
+#define COMMIT "0123456789abcdef0123456789abcdef01234567"
+
+static char model[512]; /* a tiny GGUF file */
+
+static int make_model(void **state)
+{
+    (void)state;
+    tiny_spec spec = tiny_default();
+    snprintf(model, sizeof model, "%s", tiny_gguf(&spec));
+    return 0;
+}
+
+static json_t *parsed(const buf *text)
+{
+    json_error_t fault;
+    json_t *value = json_loadb(text->data, text->len, 0, &fault);
+    if (!value)
+        fail_msg("not JSON: %s: %s", fault.text, text->data);
+    return value;
+}
+
+static json_int_t whole(const json_t *object, const char *key)
+{
+    json_t *value = json_object_get(object, key);
+    if (!json_is_integer(value))
+        fail_msg("%s is missing or not a whole number", key);
+    return json_integer_value(value);
+}
+
+/* One answer with --json, which must succeed. The caller's. */
+static json_t *answer(const char *setting, const char *which, const char *spec)
+{
+    program_result r = RUN(setting, "run", "-m", which, "-p", PROMPT, "-n", "60", "--temp", "0",
+                           "--ignore-eos", "--spec", spec, "--json", "-q");
+    if (r.status)
+        fail_msg("status %d: %s", r.status, r.err.data);
+    assert_int_equal(r.err.len, 0);
+    json_t *value = parsed(&r.out);
+    program_free(&r);
+    return value;
+}
+
+static void assert_refused(program_result r, int status, const char *text)
+{
+    if (!r.err.data || !strstr(r.err.data, text))
+        fail_msg("stderr does not say '%s' but: %s", text, r.err.data ? r.err.data : "");
+    assert_int_equal(r.status, status);
+    assert_int_equal(r.out.len, 0);
+    program_free(&r);
+}
+
+static void stdout_is_the_text_alone(void **state)
+{
+    (void)state;
+    json_t *expected = answer(NULL, model, "ngram");
+    program_result r = RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "60", "--temp", "0", "--ignore-eos");
+    program_result quiet =
+        RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "60", "--temp", "0", "--ignore-eos", "-q");
+    const char *text = json_string_value(json_object_get(expected, "text"));
+    size_t bytes = strlen(text);
+    assert_int_equal(r.status, 0);
+    assert_memory_equal(r.out.data, text, bytes);
+    assert_true(r.out.len - bytes <= 1); /* a line end, unless the text has one */
+    assert_non_null(strstr(r.err.data, "60 generated"));
+    assert_string_equal(quiet.out.data, r.out.data);
+    assert_int_equal(quiet.err.len, 0);
+    program_free(&r);
+    program_free(&quiet);
+    json_decref(expected);
+}
+
+static void the_text_does_not_depend_on_speculation(void **state)
+{
+    (void)state;
+    json_t *plain = answer(NULL, model, "off"), *fast = answer(NULL, model, "ngram");
+    assert_true(json_equal(json_object_get(plain, "tokens"), json_object_get(fast, "tokens")));
+    assert_true(json_equal(json_object_get(plain, "text"), json_object_get(fast, "text")));
+    json_decref(plain);
+    json_decref(fast);
+}
+
+static void the_json_account_adds_up(void **state)
+{
+    (void)state;
+    json_t *a = answer(NULL, model, "ngram");
+    json_t *usage = json_object_get(a, "usage"), *timings = json_object_get(a, "timings");
+    json_t *speculation = json_object_get(a, "speculative_decoding"),
+           *phases = json_object_get(a, "phases_ns");
+    json_t *value;
+    const char *key;
+    json_int_t sum = 0;
+    assert_int_equal(json_array_size(json_object_get(a, "tokens")), 60);
+    assert_string_equal(json_string_value(json_object_get(a, "finish_reason")), "length");
+    assert_int_equal(whole(usage, "completion_tokens"), 60);
+    assert_int_equal(whole(usage, "total_tokens"), whole(usage, "prompt_tokens") + 60);
+    assert_int_equal(whole(timings, "prompt_n"), whole(usage, "prompt_tokens"));
+    assert_int_equal(whole(timings, "predicted_n"), 60);
+    assert_int_equal(whole(timings, "draft_n"), whole(speculation, "num_draft_tokens"));
+    assert_int_equal(whole(timings, "draft_n_accepted"), whole(speculation, "num_accepted_draft_tokens"));
+    assert_string_equal(json_string_value(json_object_get(speculation, "kind")), "ngram");
+    assert_true(json_is_number(json_object_get(speculation, "net_ms_saved")));
+    assert_true(json_is_string(json_object_get(speculation, "verdict")));
+    assert_int_equal(json_object_size(phases), FORAY_PHASES);
+    json_object_foreach(phases, key, value) sum += json_integer_value(value);
+    assert_int_equal(sum, whole(a, "wall_ns"));
+    json_decref(a);
+}
+
+static void a_seed_repeats_a_sampled_text_and_a_drawn_one_is_reported(void **state)
+{
+    (void)state;
+    program_result drawn =
+        RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "30", "--temp", "1", "--json", "-q");
+    json_t *first = parsed(&drawn.out);
+    char seed[32];
+    snprintf(seed, sizeof seed, "%lld", (long long)whole(first, "seed"));
+    program_result again = RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "30", "--temp", "1", "--json",
+                               "-q", "-s", seed, "--spec", "off");
+    json_t *second = parsed(&again.out);
+    assert_true(json_equal(json_object_get(first, "tokens"), json_object_get(second, "tokens")));
+    json_decref(first);
+    json_decref(second);
+    program_free(&drawn);
+    program_free(&again);
+}
+
+static void a_prompt_comes_from_a_file_or_a_pipe_without_its_last_line_end(void **state)
+{
+    (void)state;
+    const char *path = tiny_path(tiny_folder(), "prompt.txt");
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(PROMPT "\n", f);
+    fclose(f);
+    const char *const piped[] = { "run", "-m", model, "-n", "20", "--temp", "0", "-q", NULL };
+    program_result text = RUN(NULL, "run", "-m", model, "-n", "20", "--temp", "0", "-q", "-p", PROMPT);
+    program_result file = RUN(NULL, "run", "-m", model, "-n", "20", "--temp", "0", "-q", "-f", path);
+    program_result pipe = program_run(piped, PROMPT "\n", NULL);
+    assert_int_equal(text.status, 0);
+    assert_string_equal(file.out.data, text.out.data);
+    assert_string_equal(pipe.out.data, text.out.data);
+    program_free(&text);
+    program_free(&file);
+    program_free(&pipe);
+}
+
+static void every_line_of_the_steps_file_and_the_timeline_are_json(void **state)
+{
+    (void)state;
+    const char *folder = tiny_folder(), *steps = tiny_path(folder, "steps.jsonl");
+    const char *timeline = tiny_path(folder, "timeline.json");
+    program_result r = RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "20", "-q", "--steps", steps,
+                           "--timeline", timeline);
+    assert_int_equal(r.status, 0);
+    char *data;
+    size_t bytes, count = 0;
+    foray_error err;
+    assert_int_equal(file_read(steps, 1 << 20, &data, &bytes, &err), 0);
+    for (char *line = data, *end; (end = strchr(line, '\n')); line = end + 1, count++) {
+        buf one = { .data = line, .len = (size_t)(end - line) };
+        json_decref(parsed(&one));
+    }
+    assert_true(count > 2); /* the manifest, the prefill, and steps */
+    assert_int_equal(data[bytes - 1], '\n');
+    mem_free(MEM_GENERAL, data, bytes + 1);
+    assert_int_equal(file_read(timeline, 1 << 24, &data, &bytes, &err), 0);
+    buf all = { .data = data, .len = bytes };
+    json_decref(parsed(&all));
+    mem_free(MEM_GENERAL, data, bytes + 1);
+    program_free(&r);
+}
+
+static void what_cannot_be_meant_together_is_refused(void **state)
+{
+    (void)state;
+    assert_refused(RUN(NULL, "run", "-m", model, "-p", "x", "-f", "y"), 2, "--prompt and --file");
+    assert_refused(RUN(NULL, "run", "-m", model, "-p", "x", "--raw", "--system", "y"), 2, "--system");
+    assert_refused(RUN(NULL, "run", "-m", model, "-p", ""), 2, "-p");
+    assert_refused(RUN(NULL, "run", "-m", model), 2, "standard input");
+    assert_refused(RUN(NULL, "run", "-m", model, "-q", "-p", "x", "--chat-template", "chatml2"), 2, "chatml");
+}
+
+static void what_cannot_be_done_fails_with_thing_and_place(void **state)
+{
+    (void)state;
+    char prompt[4096];
+    memset(prompt, 'x', sizeof prompt);
+    prompt[sizeof prompt - 1] = 0;
+    const char *broken = tiny_path(tiny_folder(), "broken.gguf");
+    FILE *f = fopen(broken, "w");
+    assert_non_null(f);
+    fputs("GGUF", f);
+    fclose(f);
+    assert_refused(RUN(NULL, "run", "-q", "-m", "/nonexistent.gguf", "-p", "x"), 1, "/nonexistent.gguf");
+    assert_refused(RUN(NULL, "run", "-q", "-m", broken, "-p", "x"), 1, "broken.gguf");
+    assert_refused(RUN(NULL, "run", "-q", "-m", model, "-p", prompt), 1, "512");
+    assert_refused(RUN(NULL, "run", "-q", "-m", model, "-f", "/nonexistent.txt"), 1, "/nonexistent.txt");
+    assert_refused(RUN(NULL, "run", "-q", "-m", model, "-p", "x", "--steps", "/nonexistent/s"), 1,
+                   "/nonexistent/s");
+}
+
+/* Makes the folders of a path below base, and the file when text is not NULL. */
+static void put_file(const char *base, const char *path, const char *text)
+{
+    char whole_path[512];
+    for (const char *slash = path; (slash = strchr(slash, '/')); slash++) {
+        snprintf(whole_path, sizeof whole_path, "%s/%.*s", base, (int)(slash - path), path);
+        mkdir(whole_path, 0700);
+    }
+    snprintf(whole_path, sizeof whole_path, "%s/%s", base, path);
+    FILE *f = fopen(whole_path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void a_model_is_found_in_the_hugging_face_cache_by_what_refs_main_names(void **state)
+{
+    (void)state;
+    const char *hub = tiny_folder();
+    char setting[300];
+    put_file(hub, "models--org--tiny/refs/main", COMMIT "\n");
+    snprintf(setting, sizeof setting, "HF_HUB_CACHE=%s", hub);
+    assert_refused(RUN(setting, "run", "-q", "-m", "org/tiny", "-p", "x"), 1, COMMIT);
+    put_file(hub, "models--org--tiny/snapshots/" COMMIT "/README.md", "");
+    assert_refused(RUN(setting, "run", "-q", "-m", "org/tiny", "-p", "x"), 1, "no GGUF files");
+    assert_int_equal(symlink(model, tiny_path(hub, "models--org--tiny/snapshots/" COMMIT "/tiny.gguf")), 0);
+    json_t *cached = answer(setting, "org/tiny", "ngram"), *direct = answer(NULL, model, "ngram");
+    assert_true(json_equal(json_object_get(cached, "tokens"), json_object_get(direct, "tokens")));
+    assert_refused(RUN(setting, "run", "-q", "-m", "org/other", "-p", "x"), 1, "models--org--other");
+    assert_refused(RUN(setting, "run", "-q", "-m", "smollm2", "-p", "x"), 1, "foray model smollm2");
+    put_file(hub, "models--org--tiny/refs/main", "../../elsewhere");
+    assert_refused(RUN(setting, "run", "-q", "-m", "org/tiny", "-p", "x"), 1, "refs/main");
+    json_decref(cached);
+    json_decref(direct);
+}
+
+static void inspect_lists_what_the_file_holds(void **state)
+{
+    (void)state;
+    program_result r = RUN(NULL, "inspect", model, "--json"), text = RUN(NULL, "inspect", model);
+    assert_int_equal(r.status, 0);
+    json_t *all = parsed(&r.out), *config = json_object_get(all, "config"), *tensor;
+    tiny_spec spec = tiny_default();
+    size_t i;
+    assert_int_equal(whole(config, "layers"), spec.layers);
+    assert_int_equal(whole(config, "vocab"), spec.vocab);
+    assert_int_equal(whole(json_object_get(all, "memory"), "kv_bytes_per_token"),
+                     4 * spec.layers * spec.kv_heads * spec.head_dim);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(all, "tokenizer"), "chat_format")),
+                        "chatml");
+    json_array_foreach(json_object_get(all, "tensors"), i, tensor)
+        assert_non_null(strstr(text.out.data, json_string_value(json_object_get(tensor, "name"))));
+    assert_true(i > 3);
+    assert_int_equal(text.status, 0);
+    json_decref(all);
+    program_free(&r);
+    program_free(&text);
+}
+
+static void an_interrupt_ends_the_text_and_still_gives_the_account(void **state)
+{
+    (void)state;
+    tiny_spec spec = tiny_default();
+    spec.context = 1 << 15; /* so long that the text cannot be over before the signal comes */
+    const char *const arguments[] = { "run", "-m", tiny_gguf(&spec), "-p", PROMPT, "--ignore-eos", NULL };
+    program_result r = program_interrupt(arguments);
+    assert_int_equal(r.status, 1);
+    assert_true(r.out.len > 0);
+    assert_non_null(strstr(r.err.data, "interrupted"));
+    assert_non_null(strstr(r.err.data, "time "));
+    program_free(&r);
+}
+
+static void a_full_disk_at_stdout_is_an_error(void **state)
+{
+    (void)state;
+    char line[1024];
+    if (access("/dev/full", W_OK) != 0)
+        skip();
+    snprintf(line, sizeof line, "%s/foray run -q -m %s -p x -n 5 >/dev/full 2>/dev/null", FORAY_BUILD, model);
+    int status = system(line);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(stdout_is_the_text_alone),
+        cmocka_unit_test(the_text_does_not_depend_on_speculation),
+        cmocka_unit_test(the_json_account_adds_up),
+        cmocka_unit_test(a_seed_repeats_a_sampled_text_and_a_drawn_one_is_reported),
+        cmocka_unit_test(a_prompt_comes_from_a_file_or_a_pipe_without_its_last_line_end),
+        cmocka_unit_test(every_line_of_the_steps_file_and_the_timeline_are_json),
+        cmocka_unit_test(what_cannot_be_meant_together_is_refused),
+        cmocka_unit_test(what_cannot_be_done_fails_with_thing_and_place),
+        cmocka_unit_test(a_model_is_found_in_the_hugging_face_cache_by_what_refs_main_names),
+        cmocka_unit_test(inspect_lists_what_the_file_holds),
+        cmocka_unit_test(an_interrupt_ends_the_text_and_still_gives_the_account),
+        cmocka_unit_test(a_full_disk_at_stdout_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, make_model, NULL);
+}
