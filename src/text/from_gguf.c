@@ -41,22 +41,27 @@ static int read_tokens(tokenizer *t, const model_file *f, foray_error *err)
 static int read_merges(tokenizer *t, const model_file *f, foray_error *err)
 {
     const char *path = model_file_path(f);
-    size_t count = 0;
+    size_t count = 0, n = 0;
+    vocab_pair pair[VOCAB_BATCH]; /* points into the file */
     if (!model_file_array(f, KEY("merges"), &count))
         return fail(err, FORAY_EFILE, "%s: %s is missing", path, KEY("merges"));
     int rc = vocab_reserve_merges(&t->v, count, err);
     for (size_t i = 0; i < count && rc == 0; i++) {
-        const char *pair = NULL;
+        const char *text = NULL;
         size_t bytes = 0;
-        if (!model_file_array_string(f, KEY("merges"), i, &pair, &bytes))
+        if (!model_file_array_string(f, KEY("merges"), i, &text, &bytes))
             return fail(err, FORAY_EFILE, "%s: %s[%zu] is not a string", path, KEY("merges"), i);
-        const char *space = bytes > 2 ? memchr(pair + 1, ' ', bytes - 2) : NULL;
+        const char *space = bytes > 2 ? memchr(text + 1, ' ', bytes - 2) : NULL;
         if (space == NULL)
             return fail(err, FORAY_EFILE,
                         "%s: %s[%zu], \"%.*s\", is not two tokens with a space between them", path,
-                        KEY("merges"), i, bytes < 60 ? (int)bytes : 60, pair);
-        size_t left = (size_t)(space - pair);
-        rc = vocab_add_merge(&t->v, (uint32_t)i, pair, left, space + 1, bytes - left - 1, err);
+                        KEY("merges"), i, bytes < 60 ? (int)bytes : 60, text);
+        size_t left = (size_t)(space - text);
+        pair[n++] = (vocab_pair) { text, space + 1, left, bytes - left - 1 };
+        if (n == VOCAB_BATCH || i + 1 == count) {
+            rc = vocab_add_merges(&t->v, (uint32_t)(i + 1 - n), pair, n, err);
+            n = 0;
+        }
     }
     return rc;
 }

@@ -105,6 +105,9 @@ static int fill(tokenizer *t, const model_file *f, foray_error *err)
     (void)model_file_string(f, "tokenizer.chat_template", &text, &bytes);
     find_markers(&t->v, text, bytes);
     rc = vocab_finish(&t->v, t->alphabet, err);
+    for (int b = 0; b < 256 && rc == 0; b++)
+        if (t->v.byte_id[b] < 0)
+            t->v.byte_id[b] = t->unknown_id;
     if (rc == 0)
         rc = add_known_ends(t, text, bytes, err);
     if (t->alphabet == VOCAB_BYTE_LEVEL)
@@ -120,7 +123,7 @@ int tokenizer_load(const model_file *f, tokenizer **out, foray_error *err)
     if (t == NULL)
         return fail(err, FORAY_ENOMEM, "%s: tokenizer: out of memory", model_file_path(f));
     vocab_init(&t->v, model_file_path(f));
-    t->begin_id = -1;
+    t->begin_id = t->unknown_id = -1;
     int rc = fill(t, f, err);
     if (rc != 0) {
         tokenizer_free(t);

@@ -23,6 +23,7 @@ struct tokenizer {
     space_prefix prefix;      /* PREFIX_FIRST: at the start of a text; EVERY: also after each marker */
     bool prefix_unless_space; /* … but not in front of a space */
     bool add_begin;           /* the model asks for begin_id in front of a text */
+    int32_t unknown_id;       /* stands for bytes that a byte-level vocabulary lacks; -1: they are left out */
     int32_t begin_id;         /* -1: none */
     splitter split;           /* byte-level models */
     int32_t *end;             /* [end_count], room for end_cap */

@@ -6,6 +6,7 @@
  */
 #include "text/vocab.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -13,11 +14,11 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-enum { SHOWN = 40 }; /* bytes of a spelling in a message */
+enum { SHOWN = 40, SPELLING_LIMIT = 4096 }; /* bytes of a spelling: in a message, at all */
 
 void vocab_init(vocab *v, const char *source)
 {
-    *v = (vocab) { .source = source };
+    *v = (vocab) { .source = source, .last_made = -1 };
     for (int b = 0; b < 256; b++)
         v->byte_id[b] = -1;
 }
@@ -77,6 +78,9 @@ int vocab_set(vocab *v, int64_t id, const char *spelling, size_t bytes, token_ty
     if (id < 0 || id >= VOCAB_LIMIT)
         return fail(err, FORAY_ELIMIT, "%s: token \"%.*s\" has the id %lld; ids go from 0 to %d", v->source,
                     shown(bytes), spelling, (long long)id, VOCAB_LIMIT - 1);
+    if (bytes > SPELLING_LIMIT)
+        return fail(err, FORAY_ELIMIT, "%s: token %lld has %zu bytes; at most %d are read", v->source,
+                    (long long)id, bytes, SPELLING_LIMIT);
     if (!grow((void **)&v->token, &v->cap, (size_t)id + 1, sizeof *v->token))
         return no_memory(v, err);
     if ((size_t)id >= v->count) {
@@ -140,6 +144,8 @@ static vocab_slot *slot_of(const vocab *v, const char *spelling, size_t bytes, u
 
 int vocab_index(vocab *v, foray_error *err)
 {
+    if (v->count == 0)
+        return fail(err, FORAY_EFILE, "%s: the vocabulary is empty", v->source);
     v->slots = table_size(v->count);
     v->slot = mem_alloc_zeroed(MEM_TEXT, v->slots * sizeof *v->slot);
     if (v->slot == NULL) {
@@ -178,54 +184,124 @@ int32_t vocab_find_plain(const vocab *v, const char *spelling, size_t bytes)
 
 /* ---- merges ---------------------------------------------------------------------------------- */
 
-int vocab_reserve_merges(vocab *v, size_t count, foray_error *err)
+/* Fibonacci hashing: the high bits are the good ones. */
+static size_t merge_hash(int32_t left, int32_t right)
 {
-    if (count > 4 * (size_t)VOCAB_LIMIT)
-        return fail(err, FORAY_ELIMIT, "%s: %zu merges; at most %d are read", v->source, count,
-                    4 * VOCAB_LIMIT);
-    v->merge_slots = table_size(count);
-    v->merge = mem_alloc(MEM_TEXT, v->merge_slots * sizeof *v->merge);
-    if (v->merge == NULL) {
-        v->merge_slots = 0;
-        return no_memory(v, err);
-    }
-    memset(v->merge, 0xff, v->merge_slots * sizeof *v->merge);
-    return 0;
+    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+    return key * 0x9e3779b97f4a7c15u >> 32;
 }
 
 static vocab_merge *merge_slot_of(const vocab *v, int32_t left, int32_t right)
 {
-    uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    key *= 0x9e3779b97f4a7c15u; /* Fibonacci hashing: the high bits are the good ones */
-    for (size_t i = (key >> 32) & (v->merge_slots - 1);; i = (i + 1) & (v->merge_slots - 1)) {
+    for (size_t i = merge_hash(left, right) & (v->merge_slots - 1);; i = (i + 1) & (v->merge_slots - 1)) {
         vocab_merge *m = &v->merge[i];
         if (m->left < 0 || (m->left == left && m->right == right))
             return m;
     }
 }
 
-int vocab_add_merge(vocab *v, uint32_t rank, const char *left, size_t left_bytes, const char *right,
-                    size_t right_bytes, foray_error *err)
+int vocab_reserve_merges(vocab *v, size_t count, foray_error *err)
 {
-    int32_t a = vocab_find(v, left, left_bytes), b = vocab_find(v, right, right_bytes);
-    if (a < 0 || b < 0)
-        return fail(err, FORAY_EFILE, "%s: merge %u joins \"%.*s\" and \"%.*s\", but the %s is not a token",
-                    v->source, rank, shown(left_bytes), left, shown(right_bytes), right,
-                    a < 0 ? "first" : "second");
-    char joined[512];
-    if (left_bytes + right_bytes > sizeof joined)
-        return fail(err, FORAY_ELIMIT, "%s: merge %u makes a token of %zu bytes; at most %zu are read",
-                    v->source, rank, left_bytes + right_bytes, sizeof joined);
-    memcpy(joined, left, left_bytes);
-    memcpy(joined + left_bytes, right, right_bytes);
-    int32_t id = vocab_find(v, joined, left_bytes + right_bytes);
-    if (id < 0)
-        return fail(err, FORAY_EFILE, "%s: merge %u makes \"%.*s\", which is not a token", v->source, rank,
-                    shown(left_bytes + right_bytes), joined);
-    vocab_merge *m = merge_slot_of(v, a, b);
-    if (m->left < 0)
-        *m = (vocab_merge) { a, b, id, rank };
+    if (count > 4 * (size_t)VOCAB_LIMIT)
+        return fail(err, FORAY_ELIMIT, "%s: %zu merges; at most %d are read", v->source, count,
+                    4 * VOCAB_LIMIT);
+    vocab_merge *old = v->merge;
+    size_t old_slots = v->merge_slots, slots = table_size(count);
+    if (old != NULL && slots <= old_slots)
+        return 0;
+    vocab_merge *merge = mem_alloc(MEM_TEXT, slots * sizeof *merge);
+    if (merge == NULL)
+        return no_memory(v, err);
+    memset(merge, 0xff, slots * sizeof *merge);
+    v->merge = merge;
+    v->merge_slots = slots;
+    for (size_t i = 0; i < old_slots; i++)
+        if (old[i].left >= 0)
+            *merge_slot_of(v, old[i].left, old[i].right) = old[i];
+    mem_free(MEM_TEXT, old, old_slots * sizeof *old);
     return 0;
+}
+
+static int32_t find_hashed(const vocab *v, const char *spelling, size_t bytes, uint32_t hash)
+{
+    return (int32_t)slot_of(v, spelling, bytes, hash)->id_plus_1 - 1;
+}
+
+/* The token that a pair makes, or -1. Merges and tokens mostly stand in the same order: the guess saves a lookup. */
+static int32_t find_joined(const vocab *v, const vocab_pair *p)
+{
+    size_t bytes = p->left_bytes + p->right_bytes;
+    size_t guess = (size_t)v->last_made + 1;
+    if (guess < v->count && v->token[guess].spelling_bytes == bytes && v->token[guess].type != TOKEN_HOLE) {
+        const char *s = vocab_spelling(v, (int32_t)guess);
+        if (memcmp(s, p->left, p->left_bytes) == 0 &&
+            memcmp(s + p->left_bytes, p->right, p->right_bytes) == 0)
+            return (int32_t)guess;
+    }
+    char joined[SPELLING_LIMIT];
+    if (bytes > sizeof joined)
+        return -1;
+    memcpy(joined, p->left, p->left_bytes);
+    memcpy(joined + p->left_bytes, p->right, p->right_bytes);
+    return vocab_find(v, joined, bytes);
+}
+
+static int add_merge(vocab *v, uint32_t rank, const vocab_pair *p, int32_t left, int32_t right,
+                     foray_error *err)
+{
+    if (left < 0 || right < 0)
+        return fail(err, FORAY_EFILE, "%s: merge %u joins \"%.*s\" and \"%.*s\", but the %s is not a token",
+                    v->source, rank, shown(p->left_bytes), p->left, shown(p->right_bytes), p->right,
+                    left < 0 ? "first" : "second");
+    int32_t id = find_joined(v, p);
+    if (id < 0)
+        return fail(err, FORAY_EFILE, "%s: merge %u makes \"%.*s%.*s\", which is not a token", v->source,
+                    rank, shown(p->left_bytes), p->left, shown(p->right_bytes), p->right);
+    v->last_made = id;
+    if (2 * (v->merge_count + 1) > v->merge_slots) {
+        int rc = vocab_reserve_merges(v, 2 * (v->merge_count + 1), err);
+        if (rc != 0)
+            return rc;
+    }
+    vocab_merge *m = merge_slot_of(v, left, right);
+    if (m->left < 0) {
+        *m = (vocab_merge) { left, right, id, rank };
+        v->merge_count++;
+    }
+    return 0;
+}
+
+int vocab_add_merges(vocab *v, uint32_t rank, const vocab_pair *pair, size_t count, foray_error *err)
+{
+    assert(count <= VOCAB_BATCH);
+    uint32_t hash[VOCAB_BATCH][2];
+    /* Each lookup goes slot, token, spelling, and each of the three is a miss in a cold table: fetch them ahead. */
+    for (size_t i = 0; i < count; i++) {
+        hash[i][0] = hash_of(pair[i].left, pair[i].left_bytes);
+        hash[i][1] = hash_of(pair[i].right, pair[i].right_bytes);
+        __builtin_prefetch(&v->slot[hash[i][0] & (v->slots - 1)]);
+        __builtin_prefetch(&v->slot[hash[i][1] & (v->slots - 1)]);
+    }
+    for (int step = 0; step < 2; step++)
+        for (size_t i = 0; i < 2 * count; i++) {
+            uint32_t id_plus_1 = v->slot[hash[i / 2][i % 2] & (v->slots - 1)].id_plus_1;
+            const vocab_token *t = &v->token[id_plus_1 != 0 ? id_plus_1 - 1 : 0];
+            if (step == 0)
+                __builtin_prefetch(t);
+            else
+                __builtin_prefetch(v->pool + t->spelling);
+        }
+    int32_t id[VOCAB_BATCH][2];
+    for (size_t i = 0; i < count; i++) {
+        const vocab_pair *p = &pair[i];
+        id[i][0] = find_hashed(v, p->left, p->left_bytes, hash[i][0]);
+        id[i][1] = find_hashed(v, p->right, p->right_bytes, hash[i][1]);
+        __builtin_prefetch(&v->merge[merge_hash(id[i][0], id[i][1]) & (v->merge_slots - 1)], 1);
+    }
+    int rc = 0;
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = add_merge(v, rank + (uint32_t)i, &pair[i], id[i][0], id[i][1], err);
+    return rc;
 }
 
 const vocab_merge *vocab_find_merge(const vocab *v, int32_t left, int32_t right)

@@ -55,7 +55,8 @@ typedef struct {
     vocab_slot *slot; /* [slots] by spelling; slots is a power of two */
     size_t slots;
     vocab_merge *merge; /* [merge_slots] by (left, right) */
-    size_t merge_slots;
+    size_t merge_slots, merge_count;
+    int32_t last_made;    /* the token that the last merge makes: the next one mostly makes the next */
     int32_t byte_id[256]; /* the token of one byte, -1: none */
     int32_t *marker;      /* [marker_count] tokens that are matched whole, sorted by spelling */
     size_t marker_count;
@@ -78,18 +79,26 @@ int vocab_set(vocab *v, int64_t id, const char *spelling, size_t bytes, token_ty
 /* Sets the orders of all tokens from their scores [count]: the highest score goes first. */
 void vocab_set_scores(vocab *v, const float *score);
 
-/* Builds the table of spellings. EFILE names two ids of one spelling (unused and hole ids may repeat). */
+/* Builds the table of spellings. EFILE: it is empty, or two ids have one spelling (unused ids may). */
 int vocab_index(vocab *v, foray_error *err);
 /* The id of a spelling, or -1. After vocab_index. */
 int32_t vocab_find(const vocab *v, const char *spelling, size_t bytes);
 /* The same among tokens that plain text may become: normal ones, and user tokens that are no markers. */
 int32_t vocab_find_plain(const vocab *v, const char *spelling, size_t bytes);
 
-/* Makes room for count merges, then takes them in order of rank. EFILE names the merge and the part that is
- * no token. A pair that was said before keeps its first rank. */
+/* Two neighbours that merge. */
+typedef struct {
+    const char *left, *right;
+    size_t left_bytes, right_bytes;
+} vocab_pair;
+
+enum { VOCAB_BATCH = 64 };
+
+/* Makes room for count merges; more may follow. */
 int vocab_reserve_merges(vocab *v, size_t count, foray_error *err);
-int vocab_add_merge(vocab *v, uint32_t rank, const char *left, size_t left_bytes, const char *right,
-                    size_t right_bytes, foray_error *err);
+/* Takes count <= VOCAB_BATCH merges of ranks rank, rank + 1, …: many at once, so that their lookups overlap.
+ * EFILE names the merge and the part that is no token. A pair that was said before keeps its first rank. */
+int vocab_add_merges(vocab *v, uint32_t rank, const vocab_pair *pair, size_t count, foray_error *err);
 /* The merge of two neighbours, or NULL. */
 const vocab_merge *vocab_find_merge(const vocab *v, int32_t left, int32_t right);
 
