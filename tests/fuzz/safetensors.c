@@ -63,6 +63,11 @@ static void any_bytes_give_an_error_or_views_inside_them(void **state)
                 assert_true(data >= bytes && v[t].bytes <= n - (size_t)(data - bytes));
                 for (uint64_t k = 0; k < v[t].bytes; k++)
                     sum += data[k];
+                uint64_t elements = 1, size = 0;
+                for (int d = 0; d < 4; d++)
+                    elements *= (uint64_t)v[t].shape[d];
+                assert_true(v[t].type == DTYPE_UNKNOWN ||
+                            (dtype_bytes(v[t].type, elements, &size) && size == v[t].bytes));
                 sum += strlen(v[t].name) + strlen(v[t].type_name);
             }
         } else {

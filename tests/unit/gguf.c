@@ -313,6 +313,8 @@ static void odd_headers_keys_and_values_are_refused(void **state)
     gguf_writer w = { 0 };
     write_raw(&w, "flag", GW_BOOL, 2, 1);
     expect_refusal(&w, FORAY_EFILE, WORDS("flag", "bool"));
+    write_raw(&w, "far", GW_STRING, UINT64_MAX - 7, 8); /* ends 8 bytes before it begins */
+    expect_refusal(&w, FORAY_EFILE, WORDS("far", "truncated"));
     write_raw(&w, "odd", 77, 0, 4);
     expect_refusal(&w, FORAY_EFILE, WORDS("odd", "type 77"));
     gguf_key_u32(&w, "", 1);

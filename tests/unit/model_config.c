@@ -499,6 +499,47 @@ static void rotary_settings_are_read_in_both_spellings(void **state)
     assert_true(a.rope_dim == 8 && a.head_dim == 16);
 }
 
+/* What transformers 5.24 computes for heads of 16, in f32. */
+static void ramps_and_mixtures_are_those_of_transformers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rope;
+        double frequency[8];
+    } cases[] = {
+        { "\"rope_type\":\"yarn\",\"rope_theta\":1e4,\"factor\":4,\"original_max_position_embeddings\":4096",
+          { 1, 0.316227764, 0.100000001, 0.025693506, 0.00624999963, 0.00138349656, 0.000250000012,
+            7.90569466e-05 } },
+        { "\"rope_type\":\"yarn\",\"rope_theta\":1e4,\"factor\":4,\"original_max_position_embeddings\":4096,"
+          "\"truncate\":false",
+          { 1, 0.316227764, 0.100000001, 0.0286136102, 0.006556971, 0.00128563191, 0.000250000012,
+            7.90569466e-05 } },
+        { "\"rope_type\":\"yarn\",\"rope_theta\":1e6,\"factor\":40,\"original_max_position_embeddings\":"
+          "32768,"
+          "\"beta_fast\":16,\"beta_slow\":2",
+          { 1, 0.177827939, 0.0316227786, 0.00562341325, 0.000512500003, 4.44569832e-06, 7.90569402e-07,
+            1.40585328e-07 } },
+        { "\"rope_type\":\"llama3\",\"rope_theta\":5e5,\"factor\":32,\"original_max_position_embeddings\":"
+          "8192,"
+          "\"low_freq_factor\":1,\"high_freq_factor\":4",
+          { 1, 0.193922758, 0.0376060307, 0.00729266508, 0.000429556705, 8.57025589e-06, 1.66196742e-06,
+            3.22293289e-07 } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[1024];
+        model_config c;
+        foray_error err;
+        float out[8], mscale;
+        snprintf(text, sizeof text, "%s,\"rope_parameters\":{%s}}", ARCH("LlamaForCausalLM"), cases[i].rope);
+        if (read_json(text, &c, &err) != 0)
+            fail_msg("%s", err.text);
+        model_rope_frequencies(&c, false, out, &mscale);
+        for (int p = 0; p < 8; p++)
+            if (!(fabs((double)out[p] / cases[i].frequency[p] - 1) < 5e-7))
+                fail_msg("case %zu, pair %d: %.9g, not %.9g", i, p, (double)out[p], cases[i].frequency[p]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -512,6 +553,7 @@ int main(void)
         cmocka_unit_test(a_folder_that_foray_does_not_run_is_refused_by_its_key),
         cmocka_unit_test(windows_fall_on_the_layers_that_the_folder_says),
         cmocka_unit_test(rotary_settings_are_read_in_both_spellings),
+        cmocka_unit_test(ramps_and_mixtures_are_those_of_transformers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
