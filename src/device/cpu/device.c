@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/thread.h"
+#include "device/cpu/hooks.h"
 
 #ifdef FORAY_TORTURE
 enum { STORE = 8 }; /* so that a full store is common */
@@ -100,6 +101,16 @@ void device_mark(device *d, task_mark mark)
 device_counters device_get_counters(const device *d)
 {
     return d->counters;
+}
+
+void device_set_checks(device *d, bool on)
+{
+    d->checks = on;
+}
+
+int device_sleeping(device *d)
+{
+    return executor_sleeping(d->x);
 }
 
 /* ---- memory ---- */
