@@ -35,12 +35,15 @@ void program_make(random_program *p, uint64_t seed, int count)
     p->streams = 1 + draw(seed, &n, PROGRAM_STREAMS);
     p->buffers = 2 + draw(seed, &n, PROGRAM_BUFFERS - 1);
     for (int i = 0; i < count; i++)
-        p->op[i] = (program_op){ .stream = draw(seed, &n, p->streams), .dst = draw(seed, &n, p->buffers),
-                                 .a = draw(seed, &n, p->buffers), .b = draw(seed, &n, p->buffers), .number = i + 1 };
+        p->op[i] = (program_op) { .stream = draw(seed, &n, p->streams),
+                                  .dst = draw(seed, &n, p->buffers),
+                                  .a = draw(seed, &n, p->buffers),
+                                  .b = draw(seed, &n, p->buffers),
+                                  .number = i + 1 };
     for (int to = 0; to < count; to++) {
         for (int from = 0; from < to; from++) {
             if (p->op[from].stream != p->op[to].stream && conflict(&p->op[from], &p->op[to]))
-                p->wait[p->waits++] = (program_wait){ .from = from, .to = to };
+                p->wait[p->waits++] = (program_wait) { .from = from, .to = to };
         }
     }
 }
@@ -111,7 +114,7 @@ void bench_open(program_bench *b, const random_program *p, device *d)
     }
     for (int i = 0; i < p->count; i++) {
         assert_int_equal(event_create(d, "after", &b->event[i], NULL), 0);
-        b->step[i] = (struct program_step){ .bench = b, .op = i };
+        b->step[i] = (struct program_step) { .bench = b, .op = i };
     }
     assert_int_equal(event_create(d, "fork", &b->fork, NULL), 0);
     assert_int_equal(graph_pool_create(d, 0, &b->pool, NULL), 0);

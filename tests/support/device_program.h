@@ -13,7 +13,12 @@
 
 #include "device/device.h"
 
-enum { PROGRAM_OPS = 24, PROGRAM_BUFFERS = 6, PROGRAM_STREAMS = 4, PROGRAM_WAITS = PROGRAM_OPS * PROGRAM_OPS };
+enum {
+    PROGRAM_OPS = 24,
+    PROGRAM_BUFFERS = 6,
+    PROGRAM_STREAMS = 4,
+    PROGRAM_WAITS = PROGRAM_OPS * PROGRAM_OPS
+};
 
 typedef struct {
     int stream, dst, a, b, number;

@@ -56,8 +56,10 @@ static void times_ten(void *user)
 
 static kernel_args call(void (*run)(void *), int *value)
 {
-    return (kernel_args){ .host = { .name = run == add_one ? "add_one" : "times_ten", .run = run, .user = value,
-                                    .writes = { value } } };
+    return (kernel_args) { .host = { .name = run == add_one ? "add_one" : "times_ten",
+                                     .run = run,
+                                     .user = value,
+                                     .writes = { value } } };
 }
 
 static void launch(stream *s, void (*run)(void *), int *value)
@@ -84,7 +86,7 @@ static void settings_that_cannot_be_are_refused_by_name(void **state)
     device_config config = { .threads = 1, .isa = "sse9" };
     assert_int_equal(device_open(&config, &d, &err), FORAY_EUSAGE);
     assert_says(&err, "sse9", "portable");
-    config = (device_config){ .threads = 1000, .isa = "portable" };
+    config = (device_config) { .threads = 1000, .isa = "portable" };
     assert_int_equal(device_open(&config, &d, &err), FORAY_EUSAGE);
     assert_says(&err, "threads", "1000");
     assert_null(d);
@@ -140,7 +142,8 @@ static void a_stream_is_in_order_and_longer_than_the_store(void **state)
         bench b = open_bench(threads);
         int value = 0;
         for (int round = 0; round < 1000; round++) {
-            launch(b.main, add_one, &value); /* ((v + 1) * 10 + 1) * 10 … from a small v: any other order shows */
+            launch(b.main, add_one,
+                   &value); /* ((v + 1) * 10 + 1) * 10 … from a small v: any other order shows */
             launch(b.main, times_ten, &value);
             launch(b.main, add_one, &value);
             launch(b.main, times_ten, &value);
@@ -310,9 +313,12 @@ static void forbidden_calls_name_themselves_and_break_the_capture(void **state)
         int (*call)(bench *b);
         const char *name, *place;
     } cases[] = {
-        { forbidden_alloc, "device_alloc", "main" },           { forbidden_stream_sync, "stream_sync", "main" },
-        { forbidden_sync_elsewhere, "stream_sync", "main" },   { forbidden_event_sync, "event_sync", "main" },
-        { forbidden_pool_alloc, "device_alloc", "main" },      { forbidden_outside_event, "stream_wait", "join" },
+        { forbidden_alloc, "device_alloc", "main" },
+        { forbidden_stream_sync, "stream_sync", "main" },
+        { forbidden_sync_elsewhere, "stream_sync", "main" },
+        { forbidden_event_sync, "event_sync", "main" },
+        { forbidden_pool_alloc, "device_alloc", "main" },
+        { forbidden_outside_event, "stream_wait", "join" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         bench b = open_bench(1);
