@@ -40,7 +40,7 @@ static void counters_return_to_where_they_were(void **state)
 static void blocks_are_aligned_and_keep_their_bytes(void **state)
 {
     (void)state;
-    static const size_t sizes[] = { 0, 1, 63, 64, 65, 4096, (2 << 20) - 1, 2 << 20, (2 << 20) + 1 };
+    static const size_t sizes[] = { 0, 1, 64, 65, 4096, (2 << 20) - 1, 2 << 20 };
     enum { COUNT = sizeof sizes / sizeof *sizes };
     for (int from = 0; from < COUNT; from++) {
         for (int to = 0; to < COUNT; to++) {
