@@ -348,7 +348,8 @@ static size_t decode(const json_reader *r, size_t i, char out[4], int *written)
     uint32_t point = (uint32_t)hex4(p + 2);
     size_t taken = 6;
     if (point >= 0xd800 && point <= 0xdfff) {
-        bool pair = point < 0xdc00 && r->bytes - i >= 12 && p[6] == '\\' && p[7] == 'u';
+        /* scan_string has checked every escape, and a quote stands behind the text: this reads nothing else. */
+        bool pair = point < 0xdc00 && p[6] == '\\' && p[7] == 'u';
         int low = pair ? hex4(p + 8) : -1;
         if (low >= 0xdc00 && low <= 0xdfff) {
             point = 0x10000 + ((point - 0xd800) << 10) + ((uint32_t)low - 0xdc00);

@@ -195,6 +195,7 @@ static void an_arrow_comes_from_the_task_that_released_the_waiter(void **state)
         { .name = "d", .stream = 1, .ready_ns = 104, .start_ns = 105, .end_ns = 200, .waited_event = 9 },
         { .name = "e", .stream = 2, .rank = 1, .start_ns = 30, .end_ns = 104, .waited_event = -1 },
         { .name = "first",
+          .rank = 1,
           .stream = 2,
           .start_ns = 5,
           .end_ns = 600,

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "observe/phase.h"
 
-enum { WRITERS = 4, RECORDS = 20000 };
+enum { WRITERS = 4, RECORDS = 100000 };
 
 /* A record in which every field follows from writer and number. */
 static task_record record_of(int writer, int64_t number)
@@ -87,7 +87,7 @@ static void *write_records(void *argument)
 static void no_record_is_torn_and_none_is_uncounted(void **state)
 {
     (void)state;
-    static const size_t capacities[] = { 1, 4, 1024 };
+    static const size_t capacities[] = { 1, 2, 1024 };
     static task_record out[1024];
     for (int c = 0; c < 3; c++) {
         ring *r;

@@ -27,6 +27,28 @@ static void every_code_point_survives_writing_and_reading(void **state)
     }
 }
 
+/* Every lead with every second byte: a sequence is right exactly if writing its code point gives it again. */
+static void only_the_shortest_form_is_read(void **state)
+{
+    (void)state;
+    for (unsigned lead = 0xc0; lead < 0x100; lead++) {
+        for (unsigned second = 0; second < 0x100; second++) {
+            char bytes[4] = { (char)lead, (char)second, '\x80', '\xbf' }, again[4] = { 0 };
+            int length = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+            uint32_t point = (lead & (0x7fu >> length)) << 6 | (second & 0x3f);
+            for (int i = 2; i < length; i++)
+                point = point << 6 | ((unsigned char)bytes[i] & 0x3fu);
+            bool right = (second & 0xc0) == 0x80 && point <= 0x10ffff &&
+                         !(point >= 0xd800 && point <= 0xdfff) && utf8_write(point, again) == length &&
+                         memcmp(bytes, again, (size_t)length) == 0;
+            uint32_t got = 0;
+            int n = utf8_read(bytes, 4, &got);
+            if ((n > 0) != right || (right && (n != length || got != point)))
+                fail_msg("%02x %02x: %d", lead, second, n);
+        }
+    }
+}
+
 /* The standard's own example of which bytes one U+FFFD stands for (Unicode 15, table 3-8). */
 static void broken_sequences_are_replaced_as_the_standard_shows(void **state)
 {
@@ -187,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_code_point_survives_writing_and_reading),
+        cmocka_unit_test(only_the_shortest_form_is_read),
         cmocka_unit_test(broken_sequences_are_replaced_as_the_standard_shows),
         cmocka_unit_test(any_bytes_make_valid_json_strings),
         cmocka_unit_test(numbers_read_back_as_the_same_double),
