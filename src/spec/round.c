@@ -418,6 +418,11 @@ void round_set_drafter(round_loop *r, drafter *d)
     r->config.drafter = d;
 }
 
+drafter *round_get_drafter(const round_loop *r)
+{
+    return r->config.drafter;
+}
+
 void round_set_costs(round_loop *r, const int *rows, const double *ns, int count)
 {
     budget_set_costs(&r->budget, rows, ns, count);

@@ -52,6 +52,7 @@ int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64
 void round_set_costs(round_loop *r, const int *rows, const double *ns, int count); /* budget_set_costs */
 /* The drafter from now on (NULL: none). Borrowed. */
 void round_set_drafter(round_loop *r, drafter *d);
+drafter *round_get_drafter(const round_loop *r);
 
 /* Where the time of a round went, on one clock. Each moment ends the phase that stands beside it. */
 typedef struct {

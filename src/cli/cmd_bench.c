@@ -1,0 +1,406 @@
+/* cmd_bench.c: `foray bench`: how fast prompts are read, tokens made and drafts verified, and whether speculation
+ * pays, on this machine, now.
+ *
+ * Rows: pp (prompt), tg (generation), pg (both), verify (a round of R rows against a round of one) and sd (speculation
+ * against plain decoding, pair by pair). What is compared runs interleaved in one process; each row states its
+ * spread, and read bandwidth is measured between the repetitions.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/bench_prompts.h"
+#include "cli/bench_report.h"
+#include "cli/commands.h"
+#include "cli/model_path.h"
+#include "engine/score.h"
+#include "format/model_file.h"
+#include "measure/compare.h"
+#include "measure/peaks.h"
+#include "observe/manifest.h"
+#include "spec/round.h"
+
+enum { MOST_ROWS_OUT = 128, MOST_COUNTS = 16, SD_TOKENS = 160, MOST_TOKENS = 4096 };
+
+typedef struct {
+    const options *o;
+    foray_engine *engine;
+    bench_setting setting;
+    bench_row *rows; /* [MOST_ROWS_OUT] */
+    int count, reps, requests;
+    team *team;
+    peaks *peaks;
+    double bandwidth[BENCH_MOST_SAMPLES]; /* B2, measured between repetitions */
+    int bandwidths;
+    foray_error *err;
+} bench;
+
+static bench_row *add_row(bench *b, const char *test, int number, int depth)
+{
+    if (b->count == MOST_ROWS_OUT)
+        return NULL;
+    bench_row *r = &b->rows[b->count++];
+    *r = (bench_row){ .n_depth = depth, .n_requests = b->requests };
+    if (depth > 0)
+        snprintf(r->test, sizeof r->test, "%s%d @ d%d", test, number, depth);
+    else
+        snprintf(r->test, sizeof r->test, "%s%d", test, number);
+    return r;
+}
+
+static void measure_bandwidth(bench *b)
+{
+    if (b->bandwidths < BENCH_MOST_SAMPLES)
+        b->bandwidth[b->bandwidths++] = peaks_read(b->peaks, b->setting.threads);
+}
+
+static double median_bandwidth(const bench *b)
+{
+    return bench_spread_of(b->bandwidth, b->bandwidths).median;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+typedef struct {
+    int32_t tokens[MOST_TOKENS];
+    int count;
+    foray_account account;
+} answer;
+
+/* Runs n equal requests together to their end; out: the first one's tokens and account. */
+static int run_requests(bench *b, const foray_request_config *c, int n, answer *out)
+{
+    foray_request handle[64];
+    const foray_event *events;
+    size_t count;
+    int rc = 0, submitted = 0, active = 1;
+    out->count = 0;
+    for (; submitted < n && rc == 0; submitted++)
+        rc = foray_submit(b->engine, c, &handle[submitted], b->err);
+    while (rc == 0 && active > 0) {
+        active = foray_step(b->engine, &events, &count, b->err);
+        for (size_t i = 0; i < count && rc == 0; i++) {
+            if (events[i].finish == FORAY_FAILED)
+                rc = fail(b->err, events[i].error.code, "%s", events[i].error.text);
+            for (size_t k = 0; k < events[i].count && events[i].request == handle[0] && out->count < MOST_TOKENS; k++)
+                out->tokens[out->count++] = events[i].tokens[k];
+        }
+    }
+    if (rc == 0)
+        rc = foray_request_account(b->engine, handle[0], &out->account, b->err);
+    for (int i = 0; i < submitted; i++)
+        foray_release(b->engine, handle[i]);
+    return rc;
+}
+
+/* A greedy request of n generated tokens after a prompt of `prompt` made-up ones. */
+static foray_request_config plain_request(const bench *b, const int32_t *ids, int prompt, int n)
+{
+    (void)b;
+    return (foray_request_config){ .prompt = ids, .prompt_count = (size_t)prompt, .max_tokens = n, .ignore_eos = true,
+                                   .sampling = { .top_p = 1, .repeat_penalty = 1 }, .logprobs = -1 };
+}
+
+/* ---- pp, tg, pg ------------------------------------------------------------------------------ */
+
+static int bench_prompt_row(bench *b, int n, int depth)
+{
+    bench_row *r = add_row(b, "pp", n, depth);
+    double ns;
+    int rc = r ? engine_time_prefill(b->engine, depth, n, &ns, b->err) : 0; /* warm */
+    for (int i = 0; r && i < b->reps && rc == 0; i++) {
+        rc = engine_time_prefill(b->engine, depth, n, &ns, b->err);
+        r->ms[r->samples++] = ns / 1e6;
+        measure_bandwidth(b);
+    }
+    if (r) {
+        r->n_prompt = n;
+        r->tokens = n;
+    }
+    return rc;
+}
+
+/* n tokens after depth others; with pg, the prompt counts too. */
+static int bench_generate_row(bench *b, int prompt, int n, int depth, bool with_prompt)
+{
+    bench_row *r = add_row(b, with_prompt ? "pg" : "tg", with_prompt ? prompt + n : n, depth);
+    int have = with_prompt ? prompt : depth > 0 ? depth : 1, rc = 0;
+    size_t bytes = sizeof(int32_t) * (size_t)have;
+    int32_t *ids = mem_alloc(MEM_GENERAL, bytes);
+    answer *a = mem_alloc(MEM_GENERAL, sizeof *a);
+    if (!ids || !a || !r)
+        rc = fail(b->err, FORAY_ENOMEM, "bench: no memory");
+    for (int i = 0; ids && i < have; i++)
+        ids[i] = i * 7 % foray_engine_info(b->engine).vocab;
+    for (int i = -1; i < b->reps && rc == 0; i++) { /* the first one warms up */
+        foray_request_config c = plain_request(b, ids, have, n + 1);
+        rc = run_requests(b, &c, b->requests, a);
+        if (rc == 0 && i >= 0) {
+            r->ms[r->samples++] = (double)(with_prompt ? a->account.wall_ns : a->account.decode_ns) / 1e6;
+            measure_bandwidth(b);
+        }
+    }
+    if (rc == 0) {
+        r->n_prompt = with_prompt ? prompt : 0;
+        r->n_gen = n;
+        r->tokens = (double)(with_prompt ? prompt + n : n) * b->requests;
+        r->bytes_touched = with_prompt ? 0 : (double)foray_engine_info(b->engine).bytes_per_token;
+    }
+    mem_free(MEM_GENERAL, a, sizeof *a);
+    mem_free(MEM_GENERAL, ids, bytes);
+    return rc;
+}
+
+/* ---- verify ---------------------------------------------------------------------------------- */
+
+/* Rounds of each row count in turn; ratios to rounds of one row, pair by pair. */
+static int bench_verify_rows(bench *b, const int *counts, int n, int depth)
+{
+    int rounds = b->reps * 20 < BENCH_MOST_SAMPLES ? b->reps * 20 : BENCH_MOST_SAMPLES, rc;
+    size_t bytes = sizeof(double) * (size_t)(n * rounds);
+    double *ns = mem_alloc(MEM_GENERAL, bytes);
+    if (!ns)
+        return fail(b->err, FORAY_ENOMEM, "bench: no memory");
+    int batches = b->reps < 4 ? b->reps : 4, each = rounds / batches;
+    bench_row *first = &b->rows[b->count];
+    for (int i = 0; i < n; i++) {
+        bench_row *r = add_row(b, "verify", counts[i], depth);
+        if (!r)
+            return fail(b->err, FORAY_ELIMIT, "bench: more than %d rows", MOST_ROWS_OUT);
+        r->n_rows = counts[i];
+        r->tokens = counts[i];
+        r->bytes_touched = (double)foray_engine_info(b->engine).bytes_per_token;
+    }
+    rc = engine_time_rows(b->engine, depth, counts, n, 3, ns, b->err); /* warm */
+    for (int k = 0; k < batches && rc == 0; k++) {
+        measure_bandwidth(b);
+        rc = engine_time_rows(b->engine, depth, counts, n, each, ns, b->err);
+        for (int i = 0; i < n * each && rc == 0; i++)
+            first[i / each].ms[first[i / each].samples++] = ns[i] / 1e6;
+    }
+    for (int i = 0; i < n && rc == 0; i++) {
+        compare_ratio c = compare_pairs(first[i].ms, first[0].ms, first[i].samples);
+        first[i].ratio = c.ratio;
+        first[i].ratio_low = c.low;
+        first[i].ratio_high = c.high;
+    }
+    mem_free(MEM_GENERAL, ns, bytes);
+    return rc;
+}
+
+/* ---- speculation ----------------------------------------------------------------------------- */
+
+/* One prompt with and without the drafter; speed[*n] grows by plain / speculative time. */
+static int bench_pair(bench *b, const bench_prompt *p, bench_row *r, double *speed, int tokens)
+{
+    foray_message message = { "user", p->text };
+    int32_t *ids;
+    size_t count;
+    answer *a = mem_alloc(MEM_GENERAL, 2 * sizeof *a);
+    if (!a)
+        return fail(b->err, FORAY_ENOMEM, "bench: no memory");
+    int rc = foray_encode_chat(b->engine, &message, 1, &ids, &count, b->err);
+    if (rc == 0) {
+        foray_request_config c = plain_request(b, ids, (int)count, tokens);
+        drafter *d = round_get_drafter(engine_round(b->engine));
+        for (int turn = 0; turn < 2 && rc == 0; turn++) { /* which goes first alternates */
+            bool speculate = (r->samples + turn) % 2 == 0;
+            round_set_drafter(engine_round(b->engine), speculate ? d : NULL);
+            rc = run_requests(b, &c, b->requests, &a[speculate]);
+        }
+        round_set_drafter(engine_round(b->engine), d);
+        foray_free(ids);
+    }
+    if (rc == 0) {
+        r->same_text = r->same_text && a[0].count == a[1].count &&
+                       memcmp(a[0].tokens, a[1].tokens, sizeof(int32_t) * (size_t)a[0].count) == 0;
+        speed[r->samples] = (double)a[0].account.decode_ns / (double)a[1].account.decode_ns;
+        r->ms[r->samples++] = (double)a[1].account.decode_ns / 1e6;
+        r->accepted_length += (double)(a[1].account.accepted + a[1].account.steps) / (double)a[1].account.steps;
+        r->net_ms_saved += (double)(a[0].account.decode_ns - a[1].account.decode_ns) / 1e6;
+    }
+    mem_free(MEM_GENERAL, a, 2 * sizeof *a);
+    return rc;
+}
+
+/* Speculation on one class of prompts, each `reps` times, against plain decoding. */
+static int bench_class_row(bench *b, const char *kind, int tokens)
+{
+    double speed[BENCH_MOST_SAMPLES];
+    bench_row *r = add_row(b, kind, 0, 0);
+    if (!r)
+        return fail(b->err, FORAY_ELIMIT, "bench: more than %d rows", MOST_ROWS_OUT);
+    snprintf(r->test, sizeof r->test, "sd %s %s", kind, foray_engine_info(b->engine).spec);
+    r->speculative = r->same_text = true;
+    r->n_gen = tokens;
+    r->tokens = (double)(tokens - 1) * b->requests;
+    int rc = 0;
+    for (int k = 0; k < b->reps && rc == 0; k++)
+        for (int i = 0; i < BENCH_PROMPT_COUNT && rc == 0 && r->samples < BENCH_MOST_SAMPLES; i++)
+            if (strcmp(BENCH_PROMPTS[i].kind, kind) == 0)
+                rc = bench_pair(b, &BENCH_PROMPTS[i], r, speed, tokens);
+    if (rc != 0)
+        return rc;
+    double ones[BENCH_MOST_SAMPLES];
+    for (int i = 0; i < r->samples; i++)
+        ones[i] = 1;
+    compare_ratio c = compare_pairs(speed, ones, r->samples);
+    r->ratio = c.ratio;
+    r->ratio_low = c.low;
+    r->ratio_high = c.high;
+    r->accepted_length /= r->samples;
+    r->net_ms_saved /= r->samples;
+    return 0;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+/* An engine for one kind of rows. */
+static int reopen(bench *b, const char *path, const char *spec, int spec_tokens)
+{
+    const options *o = b->o;
+    if (b->engine)
+        foray_close(b->engine);
+    b->engine = NULL;
+    foray_config c = { .model = path, .threads = options_int(o, OPT_THREADS), .context = options_int(o, OPT_CONTEXT),
+                       .isa = options_string(o, OPT_ISA), .graph = options_string(o, OPT_GRAPH), .spec = spec,
+                       .spec_tokens = spec_tokens, .max_requests = b->requests,
+                       .spec_budget = options_int(o, OPT_SPEC_BUDGET) };
+    return foray_open(&c, &b->engine, b->err);
+}
+
+static int bench_lists(bench *b, const char *path)
+{
+    size_t prompts, gens, depths, pairs;
+    const int64_t *p = options_ints(b->o, OPT_N_PROMPT, &prompts), *n = options_ints(b->o, OPT_N_GEN, &gens);
+    const int64_t *d = options_ints(b->o, OPT_N_DEPTH, &depths), *pg = options_ints(b->o, OPT_PG, &pairs);
+    int rc = reopen(b, path, "off", 0);
+    for (size_t k = 0; k < depths && rc == 0; k++) {
+        for (size_t i = 0; i < prompts && rc == 0; i++)
+            rc = p[i] > 0 ? bench_prompt_row(b, (int)p[i], (int)d[k]) : 0;
+        for (size_t i = 0; i < gens && rc == 0; i++)
+            rc = n[i] > 0 ? bench_generate_row(b, 0, (int)n[i], (int)d[k], false) : 0;
+    }
+    for (size_t i = 0; i + 1 < pairs && rc == 0; i += 2)
+        rc = bench_generate_row(b, (int)pg[i], (int)pg[i + 1], 0, true);
+    return rc;
+}
+
+static int bench_verify(bench *b, const char *path)
+{
+    size_t n, depths;
+    const int64_t *rows = options_ints(b->o, OPT_ROWS, &n), *d = options_ints(b->o, OPT_N_DEPTH, &depths);
+    int counts[MOST_COUNTS], count = 0, most = 1;
+    if (n == 0)
+        return 0;
+    counts[count++] = 1; /* what the others are compared with */
+    for (size_t i = 0; i < n && count < MOST_COUNTS; i++)
+        if (rows[i] > 1) {
+            counts[count++] = (int)rows[i];
+            most = (int)rows[i] > most ? (int)rows[i] : most;
+        }
+    if (most > DRAFT_MAX + 1)
+        return fail(b->err, FORAY_EUSAGE, "--rows %d: a request verifies at most %d rows", most, DRAFT_MAX + 1);
+    int rc = reopen(b, path, "script", most > 1 ? most - 1 : 1);
+    for (size_t k = 0; k < depths && rc == 0; k++)
+        rc = bench_verify_rows(b, counts, count, (int)d[k]);
+    return rc;
+}
+
+static int bench_speculation(bench *b, const char *path)
+{
+    static const char *const kinds[] = { "edit", "prose", "list", "code" };
+    if (strcmp(options_string(b->o, OPT_SPEC), "off") == 0)
+        return 0;
+    int rc = reopen(b, path, options_string(b->o, OPT_SPEC), options_int(b->o, OPT_SPEC_TOKENS));
+    if (rc == 0 && !foray_engine_info(b->engine).chat_format) {
+        log_warning("no sd rows: %s has no chat format that foray knows (--chat-template)", path);
+        return 0;
+    }
+    for (int i = 0; i < 4 && rc == 0; i++)
+        rc = bench_class_row(b, kinds[i], SD_TOKENS);
+    return rc;
+}
+
+/* What every row says: read off the model's file. */
+static int describe(bench *b, const char *path)
+{
+    model_file *f;
+    int rc = model_file_open(path, &f, b->err);
+    if (rc != 0)
+        return rc;
+    const char *slash = strrchr(path, '/');
+    uint64_t most = 0;
+    b->setting.model = slash ? slash + 1 : path;
+    b->setting.type = "";
+    for (size_t i = 0; i < model_file_tensor_count(f); i++) {
+        const tensor_view *t = model_file_tensor_at(f, i);
+        unsigned long long n = 1;
+        for (int d = 0; d < t->dims; d++)
+            n *= (unsigned long long)t->shape[d];
+        b->setting.parameters += n;
+        b->setting.model_bytes += t->bytes;
+        const dtype_info *info = t->type >= 0 ? dtype_get(t->type) : NULL;
+        if (t->bytes > most && info && strstr(t->name, "down")) {
+            most = t->bytes;
+            b->setting.type = info->name;
+        }
+    }
+    model_file_close(f);
+    return 0;
+}
+
+static int run_all(bench *b, const char *path)
+{
+    int rc = describe(b, path);
+    if (rc == 0)
+        rc = reopen(b, path, "off", 0);
+    if (rc != 0)
+        return rc;
+    foray_info info = foray_engine_info(b->engine);
+    b->setting.isa = info.isa;
+    b->setting.threads = info.threads;
+    b->setting.machine = manifest_machine();
+    b->setting.commit = manifest_commit();
+    rc = team_open(info.threads, &b->team, b->err);
+    if (rc == 0)
+        rc = peaks_open(info.isa, 0, b->team, &b->peaks, b->err);
+    if (rc == 0)
+        rc = bench_lists(b, path);
+    if (rc == 0)
+        rc = bench_verify(b, path);
+    if (rc == 0)
+        rc = bench_speculation(b, path);
+    for (int i = 0; i < b->count; i++)
+        b->rows[i].read_bandwidth = median_bandwidth(b);
+    return rc;
+}
+
+int cmd_bench(const options *o)
+{
+    foray_error err;
+    bench b = { .o = o, .reps = options_int(o, OPT_REPS), .requests = options_int(o, OPT_REQUESTS), .err = &err };
+    size_t bytes = sizeof(bench_row) * MOST_ROWS_OUT;
+    buf path = { 0 }, text = { 0 };
+    b.reps = b.reps < BENCH_MOST_SAMPLES ? b.reps : BENCH_MOST_SAMPLES;
+    b.rows = mem_alloc_zeroed(MEM_GENERAL, bytes);
+    int rc = b.rows ? 0 : fail(&err, FORAY_ENOMEM, "bench: no memory");
+    if (rc == 0)
+        rc = model_path_find(options_has(o, OPT_MODEL) ? options_string(o, OPT_MODEL) : MODEL_PATH_DEFAULT, &path, &err);
+    if (rc == 0)
+        rc = run_all(&b, path.data);
+    if (rc == 0) {
+        bench_report(&b.setting, b.rows, b.count, options_string(o, OPT_OUTPUT), &text);
+        rc = commands_print(&text, &err);
+    }
+    foray_close(b.engine);
+    peaks_close(b.peaks);
+    team_close(b.team);
+    mem_free(MEM_GENERAL, b.rows, bytes);
+    buf_free(&text);
+    buf_free(&path);
+    return rc == 0 ? STATUS_OK : commands_fail(&err);
+}
