@@ -16,6 +16,7 @@
 #include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/model_path.h"
+#include "cli/setup.h"
 #include "engine/score.h"
 #include "format/model_file.h"
 #include "measure/compare.h"
@@ -261,14 +262,13 @@ static int bench_class_row(bench *b, const char *kind, int tokens)
 /* An engine for one kind of rows. */
 static int reopen(bench *b, const char *path, const char *spec, int spec_tokens)
 {
-    const options *o = b->o;
-    if (b->engine)
-        foray_close(b->engine);
+    foray_config c = setup_config(b->o, path);
+    c.spec = spec;
+    c.spec_tokens = spec_tokens;
+    c.max_requests = b->requests;
+    c.progress = NULL;
+    foray_close(b->engine);
     b->engine = NULL;
-    foray_config c = { .model = path, .threads = options_int(o, OPT_THREADS), .context = options_int(o, OPT_CONTEXT),
-                       .isa = options_string(o, OPT_ISA), .graph = options_string(o, OPT_GRAPH), .spec = spec,
-                       .spec_tokens = spec_tokens, .max_requests = b->requests,
-                       .spec_budget = options_int(o, OPT_SPEC_BUDGET) };
     return foray_open(&c, &b->engine, b->err);
 }
 

@@ -16,6 +16,7 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "cli/model_path.h"
+#include "cli/setup.h"
 #include "engine/score.h"
 #include "kernel/ref/vmath.h"
 #include "text/tokenizer.h"
@@ -174,11 +175,9 @@ int cmd_score(const options *o)
     const char *name = options_has(o, OPT_MODEL) ? options_string(o, OPT_MODEL) : MODEL_PATH_DEFAULT;
     int rc = model_path_find(name, &path, &err);
     if (rc == 0) {
-        foray_config c = { .model = path.data,
-                           .threads = options_int(o, OPT_THREADS),
-                           .spec = "off",
-                           .isa = options_string(o, OPT_ISA),
-                           .graph = options_string(o, OPT_GRAPH) };
+        foray_config c = setup_config(o, path.data);
+        c.spec = "off";
+        c.context = 0; /* -c is the window here */
         rc = foray_open(&c, &e, &err);
     }
     if (rc == 0) {

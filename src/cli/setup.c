@@ -17,15 +17,10 @@ static void announce(const foray_engine *engine)
              info.threads == 1 ? "" : "s", info.context, info.spec);
 }
 
-int setup_open(const options *o, foray_engine **out, foray_error *err)
+foray_config setup_config(const options *o, const char *path)
 {
-    const char *model = options_string(o, OPT_MODEL);
-    buf path = { 0 };
-    int rc = model_path_find(model ? model : MODEL_PATH_DEFAULT, &path, err);
-    if (rc)
-        goto done;
-    foray_config config = {
-        .model = path.data,
+    return (foray_config) {
+        .model = path,
         .context = options_int(o, OPT_CONTEXT),
         .threads = options_int(o, OPT_THREADS),
         .isa = options_has(o, OPT_ISA) ? options_string(o, OPT_ISA) : NULL,
@@ -37,6 +32,16 @@ int setup_open(const options *o, foray_engine **out, foray_error *err)
         .record = options_has(o, OPT_TIMELINE),
         .progress = terminal_progress,
     };
+}
+
+int setup_open(const options *o, foray_engine **out, foray_error *err)
+{
+    const char *model = options_string(o, OPT_MODEL);
+    buf path = { 0 };
+    int rc = model_path_find(model ? model : MODEL_PATH_DEFAULT, &path, err);
+    if (rc)
+        goto done;
+    foray_config config = setup_config(o, path.data);
     foray_engine *engine = NULL;
     if ((rc = foray_open(&config, &engine, err)))
         goto done;

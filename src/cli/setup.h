@@ -6,6 +6,9 @@
 
 #include "base/options.h"
 
+/* What options say about an engine; path: the model's, borrowed like the options' strings. */
+foray_config setup_config(const options *o, const char *path);
+
 /* Finds the model and opens it with progress on a terminal; says on stderr what was opened (not with -q), and
  * opens the steps file where one is asked for. *out is owned: foray_close. */
 int setup_open(const options *o, foray_engine **out, foray_error *err);

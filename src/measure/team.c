@@ -1,7 +1,7 @@
 /* team.c: threads that spin for work, and a barrier by generation counter. See team.h.
  *
- * A waiting thread pauses for some tens of microseconds and then yields: a neighbour on the same core makes
- * measurements worse, not endless.
+ * Between runs a member spins briefly and then sleeps, so that an open team costs nothing; in a barrier it pauses
+ * for some tens of microseconds and then yields: a neighbour on the same core makes measurements worse, not endless.
  */
 #include "measure/team.h"
 
@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 
-enum { MAX_THREADS = 256, PAUSES = 1000 };
+enum { MAX_THREADS = 256, PAUSES = 1000, IDLE_YIELDS = 100 };
 
 typedef struct {
     team *t;
@@ -26,6 +26,8 @@ struct team {
     void (*f)(void *user, int thread);
     void *user;
     _Atomic unsigned run;               /* counts runs; the members wait for it to change */
+    pthread_mutex_t lock;               /* for sleeping until it does */
+    pthread_cond_t changed;
     _Atomic int left __attribute__((aligned(64)));
     _Atomic unsigned generation __attribute__((aligned(64)));
     _Atomic int arrived;
@@ -46,12 +48,37 @@ static void wait_while_equal(_Atomic unsigned *value, unsigned old)
             sched_yield();
 }
 
+/* As wait_while_equal, but asleep when it takes long. */
+static void wait_for_run(team *t, unsigned seen)
+{
+    for (int spins = 0; spins < PAUSES + IDLE_YIELDS; spins++) {
+        if (atomic_load_explicit(&t->run, memory_order_acquire) != seen)
+            return;
+        if (spins < PAUSES)
+            thread_pause();
+        else
+            sched_yield();
+    }
+    pthread_mutex_lock(&t->lock);
+    while (atomic_load_explicit(&t->run, memory_order_acquire) == seen)
+        pthread_cond_wait(&t->changed, &t->lock);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void start_run(team *t)
+{
+    pthread_mutex_lock(&t->lock);
+    atomic_fetch_add_explicit(&t->run, 1, memory_order_release);
+    pthread_cond_broadcast(&t->changed);
+    pthread_mutex_unlock(&t->lock);
+}
+
 static void *member_main(void *arg)
 {
     member *m = arg;
     team *t = m->t;
     for (unsigned seen = 0;;) {
-        wait_while_equal(&t->run, seen);
+        wait_for_run(t, seen);
         seen++;
         if (!t->f)
             return NULL;
@@ -70,6 +97,8 @@ int team_open(int threads, team **out, foray_error *err)
         return fail(err, FORAY_ENOMEM, "threads: no memory for a team of %d", threads);
     t->threads = threads;
     t->started = 1;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->changed, NULL);
     for (int i = 1; i < threads; i++) {
         t->members[i] = (member) { .t = t, .index = i };
         if (pthread_create(&t->members[i].thread, NULL, member_main, &t->members[i]) != 0) {
@@ -87,9 +116,11 @@ void team_close(team *t)
     if (!t)
         return;
     t->f = NULL;
-    atomic_fetch_add_explicit(&t->run, 1, memory_order_release);
+    start_run(t);
     for (int i = 1; i < t->started; i++)
         pthread_join(t->members[i].thread, NULL);
+    pthread_cond_destroy(&t->changed);
+    pthread_mutex_destroy(&t->lock);
     mem_free(MEM_GENERAL, t, team_bytes(t->threads));
 }
 
@@ -104,7 +135,7 @@ void team_run(team *t, int threads, void (*f)(void *user, int thread), void *use
     t->user = user;
     t->active = threads < t->threads ? threads : t->threads;
     atomic_store_explicit(&t->left, t->threads - 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&t->run, 1, memory_order_release);
+    start_run(t);
     f(user, 0);
     for (int spins = 0; atomic_load_explicit(&t->left, memory_order_acquire) > 0; spins++)
         if (spins < PAUSES)

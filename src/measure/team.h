@@ -1,7 +1,7 @@
 /* team.h: a few threads that run one function together, for measuring.
  *
- * The caller is thread 0. Between runs the others spin, so that a run starts within a microsecond; a team is
- * therefore short-lived and never part of an engine (the device has its own workers).
+ * The caller is thread 0. Between runs the others spin for a moment and then sleep: runs that follow one another
+ * start within a microsecond, and an idle team disturbs nobody. Never part of an engine (the device has its workers).
  * Threads: one caller at a time.
  */
 #ifndef FORAY_MEASURE_TEAM_H
