@@ -15,7 +15,14 @@
 #include "base/mem.h"
 #include "format/name_index.h"
 
-enum { MAX_JSON = 64 << 20, MAX_TEMPLATE = 4 << 20, MAX_DEPTH = 16, MAX_KEYS = 65536, PATH_BYTES = 4096 };
+enum {
+    MAX_CONFIG = 8 << 20,
+    MAX_INDEX = 32 << 20,
+    MAX_TEMPLATE = 4 << 20,
+    MAX_DEPTH = 16,
+    MAX_KEYS = 65536,
+    PATH_BYTES = 4096
+};
 
 struct hf_folder {
     const char *path; /* in the arena, as is all else that has no other owner */
@@ -50,8 +57,8 @@ static char *join(arena *a, const char *folder, const char *name)
 }
 
 /* Reads folder/name into *out; a missing file leaves it NULL unless required. */
-static int load_json(const char *folder, const char *name, bool required, arena *a, json_t **out,
-                     foray_error *err)
+static int load_json(const char *folder, const char *name, bool required, size_t max_bytes, arena *a,
+                     json_t **out, foray_error *err)
 {
     char *path = join(a, folder, name), *text = NULL;
     size_t bytes = 0;
@@ -61,7 +68,7 @@ static int load_json(const char *folder, const char *name, bool required, arena 
         return required
                    ? fail(err, FORAY_EFILE, "%s: has no %s: not a Hugging Face model folder", folder, name)
                    : 0;
-    int rc = file_read(path, MAX_JSON, &text, &bytes, err);
+    int rc = file_read(path, max_bytes, &text, &bytes, err);
     if (rc < 0)
         return rc;
     json_error_t fault;
@@ -155,7 +162,7 @@ static int read_index(hf_folder *h, arena *a, foray_error *err)
 
 static int find_tensor_files(hf_folder *h, arena *a, foray_error *err)
 {
-    int rc = load_json(h->path, "model.safetensors.index.json", false, a, &h->index, err);
+    int rc = load_json(h->path, "model.safetensors.index.json", false, MAX_INDEX, a, &h->index, err);
     if (rc < 0)
         return rc;
     if (h->index)
@@ -212,11 +219,11 @@ static size_t count_leaves(const json_t *value, int depth)
 
 static int open_parts(hf_folder *h, arena *a, foray_error *err)
 {
-    int rc = load_json(h->path, "config.json", true, a, &h->config, err);
+    int rc = load_json(h->path, "config.json", true, MAX_CONFIG, a, &h->config, err);
     if (rc == 0)
-        rc = load_json(h->path, "generation_config.json", false, a, &h->generation, err);
+        rc = load_json(h->path, "generation_config.json", false, MAX_CONFIG, a, &h->generation, err);
     if (rc == 0)
-        rc = load_json(h->path, "tokenizer_config.json", false, a, &h->tokenizer, err);
+        rc = load_json(h->path, "tokenizer_config.json", false, MAX_CONFIG, a, &h->tokenizer, err);
     if (rc == 0)
         rc = load_chat_template(h, a, err);
     if (rc == 0)

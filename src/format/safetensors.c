@@ -2,15 +2,17 @@
  *
  *   header length u64 | header, JSON: { "name": { "dtype", "shape", "data_offsets": [begin, end] }, … } | data
  *
- * The header is parsed by jansson, which refuses duplicate names and bounds nesting; its tree lives only while
- * the views are being made. Offsets count from the start of the data.
+ * Offsets count from the start of the data. As with GGUF, the header is walked twice: once checking everything and
+ * counting, and once filling views, so that no header, however large, costs more memory than its views.
  * Threads: any.
  */
 #include "format/safetensors.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
+
+#include "base/json_reader.h"
+#include "format/name_index.h"
 
 static const struct {
     const char *name;
@@ -25,100 +27,191 @@ static const struct {
     { "F8_E8M0", DTYPE_UNKNOWN, 1 },
 };
 
-enum { TYPES = sizeof types / sizeof types[0] };
+enum { TYPES = sizeof types / sizeof types[0], MAX_NAME = 65535, MAX_DEPTH = 16, SHOWN = 64 };
 
 typedef struct {
     const char *path;
     const uint8_t *data; /* [bytes] the data section */
     uint64_t bytes;
-    arena *a;
+    json_reader r;
     foray_error *err;
+    /* Counted by the first walk. */
+    size_t count, name_bytes;
+    /* NULL in the first walk; each points at what is still free. */
+    tensor_view *tensors;
+    char *names;
+    char shown[SHOWN]; /* first walk: the current name, cut to fit, for messages */
 } source;
 
-static int read_shape(const source *s, const json_t *shape, tensor_view *v, uint64_t *elements)
+/* The text of the last token, ending in NUL: kept in the second walk, in s->shown in the first one. */
+static int read_text(source *s, const char *what, const char **out)
 {
-    if (!json_is_array(shape))
+    json_reader *r = &s->r;
+    if (r->bytes == 0 || r->bytes > MAX_NAME)
+        return fail(s->err, FORAY_EFILE, "%s: byte %zu: a %s of %zu bytes; 1 to %d are possible", s->path,
+                    r->offset, what, r->bytes, MAX_NAME);
+    s->name_bytes += r->bytes + 1;
+    char *text = s->names ? s->names : s->shown;
+    size_t bytes = SHOWN - 1;
+    if (s->names || r->bytes < SHOWN)
+        bytes = json_reader_unescape(r, text);
+    else
+        memcpy(text, r->text, bytes);
+    text[bytes] = 0;
+    if (strlen(text) != bytes)
+        return fail(s->err, FORAY_EFILE, "%s: byte %zu: a %s with a zero byte in it", s->path, r->offset,
+                    what);
+    if (s->names)
+        s->names += bytes + 1;
+    *out = text;
+    return 0;
+}
+
+static int read_shape(source *s, tensor_view *v, uint64_t *elements)
+{
+    json_reader *r = &s->r;
+    int dims = 0;
+    if (json_reader_next(r) != JR_ARRAY)
         return fail(s->err, FORAY_EFILE, "%s: tensor %s: shape is not an array", s->path, v->name);
-    size_t dims = json_array_size(shape);
-    if (dims > 4)
-        return fail(s->err, FORAY_EUNSUPPORTED, "%s: tensor %s: has %zu dimensions; foray knows up to 4",
-                    s->path, v->name, dims);
-    v->dims = (int)dims;
     *elements = 1;
-    for (size_t d = 0; d < dims; d++) {
-        const json_t *n = json_array_get(shape, d);
-        if (!json_is_integer(n) || json_integer_value(n) < 0)
-            return fail(s->err, FORAY_EFILE,
-                        "%s: tensor %s: dimension %zu is not a whole number of 0 or more", s->path, v->name,
-                        d);
-        v->shape[d] = json_integer_value(n);
-        if (__builtin_mul_overflow(*elements, (uint64_t)v->shape[d], elements) || *elements > INT64_MAX)
+    for (json_kind kind; (kind = json_reader_next(r)) != JR_ARRAY_END; dims++) {
+        if (kind == JR_ERROR)
+            return json_reader_error(r, s->err);
+        if (kind != JR_NUMBER || !r->whole || r->integer < 0)
+            return fail(s->err, FORAY_EFILE, "%s: tensor %s: dimension %d is not a whole number of 0 or more",
+                        s->path, v->name, dims);
+        if (dims == 4)
+            return fail(s->err, FORAY_EUNSUPPORTED, "%s: tensor %s: has more than 4 dimensions", s->path,
+                        v->name);
+        v->shape[dims] = r->integer;
+        if (__builtin_mul_overflow(*elements, (uint64_t)r->integer, elements) || *elements > INT64_MAX)
             return fail(s->err, FORAY_EFILE, "%s: tensor %s: its dimensions overflow 63 bits", s->path,
                         v->name);
     }
+    v->dims = dims;
     return 0;
 }
 
-static int read_offsets(const source *s, const json_t *offsets, tensor_view *v)
+static int read_offsets(source *s, tensor_view *v)
 {
-    const json_t *b = json_array_get(offsets, 0), *e = json_array_get(offsets, 1);
-    if (!json_is_array(offsets) || json_array_size(offsets) != 2 || !json_is_integer(b) ||
-        !json_is_integer(e))
-        return fail(s->err, FORAY_EFILE, "%s: tensor %s: data_offsets is not a pair of whole numbers",
-                    s->path, v->name);
-    json_int_t begin = json_integer_value(b), end = json_integer_value(e);
-    if (begin < 0 || end < begin)
-        return fail(s->err, FORAY_EFILE,
-                    "%s: tensor %s: data_offsets [%" JSON_INTEGER_FORMAT ", %" JSON_INTEGER_FORMAT
-                    "] run backwards or below 0",
-                    s->path, v->name, begin, end);
-    if ((uint64_t)end > s->bytes)
-        return fail(s->err, FORAY_EFILE,
-                    "%s: tensor %s ends at byte %" JSON_INTEGER_FORMAT
-                    " of the data, but the file has %" PRIu64 " (truncated download?)",
-                    s->path, v->name, end, s->bytes);
-    v->data = s->data + begin;
-    v->bytes = (uint64_t)(end - begin);
-    return 0;
-}
-
-/* Finds the type by name; checks bytes against shape where the type's size is known. */
-static int read_type(const source *s, const json_t *name, uint64_t elements, tensor_view *v)
-{
-    if (!json_is_string(name))
-        return fail(s->err, FORAY_EFILE, "%s: tensor %s: dtype is not a string", s->path, v->name);
-    const char *text = json_string_value(name);
-    v->type = DTYPE_UNKNOWN;
-    for (int i = 0; i < TYPES; i++) {
-        if (strcmp(text, types[i].name) != 0)
-            continue;
-        v->type = types[i].type;
-        v->type_name = types[i].name;
-        uint64_t bytes = 0;
-        if (__builtin_mul_overflow(elements, (uint64_t)types[i].bytes, &bytes) || bytes != v->bytes)
-            return fail(s->err, FORAY_EFILE,
-                        "%s: tensor %s: %" PRIu64 " elements of %s do not fill the %" PRIu64
-                        " bytes of its data_offsets",
-                        s->path, v->name, elements, text, v->bytes);
-        return 0;
+    json_reader *r = &s->r;
+    int64_t at[2] = { 0, 0 };
+    bool pair = json_reader_next(r) == JR_ARRAY;
+    for (int i = 0; i < 2 && pair; i++) {
+        pair = json_reader_next(r) == JR_NUMBER && r->whole;
+        at[i] = r->integer;
     }
-    v->type_name = arena_strndup(s->a, text, strlen(text));
-    return v->type_name ? 0 : fail(s->err, FORAY_ENOMEM, "%s: no memory for its tensors", s->path);
+    if (!pair || json_reader_next(r) != JR_ARRAY_END)
+        return r->kind == JR_ERROR
+                   ? json_reader_error(r, s->err)
+                   : fail(s->err, FORAY_EFILE, "%s: tensor %s: data_offsets is not a pair of whole numbers",
+                          s->path, v->name);
+    if (at[0] < 0 || at[1] < at[0])
+        return fail(s->err, FORAY_EFILE,
+                    "%s: tensor %s: data_offsets [%" PRId64 ", %" PRId64 "] run backwards or below 0",
+                    s->path, v->name, at[0], at[1]);
+    if ((uint64_t)at[1] > s->bytes)
+        return fail(s->err, FORAY_EFILE,
+                    "%s: tensor %s ends at byte %" PRId64 " of the data, but the file has %" PRIu64
+                    " (truncated download?)",
+                    s->path, v->name, at[1], s->bytes);
+    v->data = s->data + at[0];
+    v->bytes = (uint64_t)(at[1] - at[0]);
+    return 0;
 }
 
-static int read_entry(const source *s, const char *name, const json_t *entry, tensor_view *v)
+/* Finds the type by name. *each: bytes per element, 0 where that is not known. */
+static int read_type(source *s, tensor_view *v, int *each)
 {
-    *v = (tensor_view) { .name = name, .file = s->path, .shape = { 1, 1, 1, 1 } };
-    uint64_t elements = 0;
-    if (!json_is_object(entry))
-        return fail(s->err, FORAY_EFILE, "%s: tensor %s: its entry in the header is not an object", s->path,
-                    name);
-    int rc = read_shape(s, json_object_get(entry, "shape"), v, &elements);
-    if (rc == 0)
-        rc = read_offsets(s, json_object_get(entry, "data_offsets"), v);
-    if (rc == 0)
-        rc = read_type(s, json_object_get(entry, "dtype"), elements, v);
+    json_reader *r = &s->r;
+    if (json_reader_next(r) != JR_STRING)
+        return fail(s->err, FORAY_EFILE, "%s: tensor %s: dtype is not a string", s->path, v->name);
+    for (int i = 0; i < TYPES; i++) {
+        if (json_reader_is(r, types[i].name)) {
+            v->type = types[i].type;
+            v->type_name = types[i].name;
+            *each = types[i].bytes;
+            return 0;
+        }
+    }
+    v->type = DTYPE_UNKNOWN;
+    *each = 0;
+    if (s->names)
+        return read_text(s, "type", &v->type_name);
+    char shown[SHOWN]; /* keep the tensor's name for messages */
+    memcpy(shown, s->shown, SHOWN);
+    int rc = read_text(s, "type", &v->type_name);
+    memcpy(s->shown, shown, SHOWN);
     return rc;
+}
+
+static int read_field(source *s, tensor_view *v, uint64_t *elements, int *each, unsigned *seen)
+{
+    static const char *const fields[] = { "dtype", "shape", "data_offsets" };
+    for (unsigned i = 0; i < 3; i++) {
+        if (!json_reader_is(&s->r, fields[i]))
+            continue;
+        if (*seen & 1u << i)
+            return fail(s->err, FORAY_EFILE, "%s: tensor %s: %s is there twice", s->path, v->name, fields[i]);
+        *seen |= 1u << i;
+        return i == 0 ? read_type(s, v, each) : i == 1 ? read_shape(s, v, elements) : read_offsets(s, v);
+    }
+    return json_reader_skip(&s->r) ? 0 : json_reader_error(&s->r, s->err);
+}
+
+/* The value of a tensor's key. */
+static int read_entry(source *s, tensor_view *v)
+{
+    uint64_t elements = 0, bytes = 0;
+    unsigned seen = 0;
+    int each = 0;
+    if (json_reader_next(&s->r) != JR_OBJECT)
+        return fail(s->err, FORAY_EFILE, "%s: tensor %s: its entry in the header is not an object", s->path,
+                    v->name);
+    while (json_reader_next(&s->r) == JR_KEY) {
+        int rc = read_field(s, v, &elements, &each, &seen);
+        if (rc < 0)
+            return rc;
+    }
+    if (s->r.kind != JR_OBJECT_END)
+        return json_reader_error(&s->r, s->err);
+    if (seen != 7)
+        return fail(s->err, FORAY_EFILE, "%s: tensor %s: has no %s", s->path, v->name,
+                    !(seen & 1)   ? "dtype"
+                    : !(seen & 2) ? "shape"
+                                  : "data_offsets");
+    if (each != 0 && (__builtin_mul_overflow(elements, (uint64_t)each, &bytes) || bytes != v->bytes))
+        return fail(s->err, FORAY_EFILE,
+                    "%s: tensor %s: %" PRIu64 " elements of %s do not fill the %" PRIu64
+                    " bytes of its data_offsets",
+                    s->path, v->name, elements, v->type_name, v->bytes);
+    return 0;
+}
+
+/* Reads the whole header; fills the views where there are any. */
+static int walk(source *s)
+{
+    if (json_reader_next(&s->r) != JR_OBJECT)
+        return s->r.kind == JR_ERROR
+                   ? json_reader_error(&s->r, s->err)
+                   : fail(s->err, FORAY_EFILE, "%s: its header is not a JSON object", s->path);
+    while (json_reader_next(&s->r) == JR_KEY) {
+        tensor_view v = { .file = s->path, .shape = { 1, 1, 1, 1 } };
+        if (json_reader_is(&s->r, "__metadata__")) {
+            json_reader_skip(&s->r);
+            continue;
+        }
+        int rc = read_text(s, "tensor name", &v.name);
+        if (rc == 0)
+            rc = read_entry(s, &v);
+        if (rc < 0)
+            return rc;
+        if (s->tensors)
+            s->tensors[s->count] = v;
+        s->count++;
+    }
+    json_reader_next(&s->r); /* nothing may follow */
+    return json_reader_error(&s->r, s->err);
 }
 
 /* Heap order by start, then by end, so that empty tensors come before what starts at the same place. */
@@ -141,9 +234,9 @@ static void sink(const tensor_view **v, size_t i, size_t count)
 }
 
 /* The tensors, in order of place, must cover the data exactly. */
-static int check_cover(const source *s, const tensor_view *tensors, size_t count)
+static int check_cover(const source *s, arena *a, const tensor_view *tensors, size_t count)
 {
-    const tensor_view **v = arena_array(s->a, count + 1, sizeof *v);
+    const tensor_view **v = arena_array(a, count + 1, sizeof *v);
     if (!v)
         return fail(s->err, FORAY_ENOMEM, "%s: no memory for its tensors", s->path);
     for (size_t i = 0; i < count; i++)
@@ -175,8 +268,19 @@ static int check_cover(const source *s, const tensor_view *tensors, size_t count
     return 0;
 }
 
-static int read_header(const uint8_t *bytes, size_t size, const char *path, json_t **header, size_t *data_at,
-                       foray_error *err)
+static int check_names(const source *s, arena *a, const tensor_view *tensors, size_t count)
+{
+    name_index names;
+    if (!name_index_init(&names, a, count + 1))
+        return fail(s->err, FORAY_ENOMEM, "%s: no memory for its tensors", s->path);
+    for (size_t i = 0; i < count; i++)
+        name_index_add(&names, tensors[i].name);
+    const char *twice = name_index_finish(&names);
+    return twice ? fail(s->err, FORAY_EFILE, "%s: tensor %s: is there twice", s->path, twice) : 0;
+}
+
+/* Where the header ends and the data begins. */
+static int read_length(const uint8_t *bytes, size_t size, const char *path, size_t *data_at, foray_error *err)
 {
     if (size < 8)
         return fail(err, FORAY_EFILE, "%s: has %zu bytes: too short for a safetensors file", path, size);
@@ -193,10 +297,6 @@ static int read_header(const uint8_t *bytes, size_t size, const char *path, json
                     "%s: announces a header of %" PRIu64 " bytes, but the file has %zu (truncated "
                     "download?)",
                     path, length, size);
-    json_error_t fault;
-    *header = json_loadb((const char *)bytes + 8, (size_t)length, JSON_REJECT_DUPLICATES, &fault);
-    if (!*header)
-        return fail(err, FORAY_EFILE, "%s: header, byte %d: %s", path, 8 + fault.position, fault.text);
     *data_at = 8 + (size_t)length;
     return 0;
 }
@@ -204,40 +304,34 @@ static int read_header(const uint8_t *bytes, size_t size, const char *path, json
 int safetensors_parse(const uint8_t *bytes, size_t size, const char *path, arena *a, tensor_view **tensors,
                       size_t *count, foray_error *err)
 {
-    json_t *header = NULL;
-    size_t data_at = 0, n = 0;
-    int rc = read_header(bytes, size, path, &header, &data_at, err);
+    uint8_t stack[MAX_DEPTH];
+    size_t data_at = 0;
+    int rc = read_length(bytes, size, path, &data_at, err);
     if (rc < 0)
         return rc;
-    source s = { .path = path, .data = bytes + data_at, .bytes = size - data_at, .a = a, .err = err };
-    tensor_view *list = NULL;
-    const char *key;
-    json_t *entry;
-    if (!json_is_object(header)) {
-        rc = fail(err, FORAY_EFILE, "%s: its header is not a JSON object", path);
-        goto done;
-    }
-    list = arena_array(a, json_object_size(header) + 1, sizeof *list);
-    if (!list) {
-        rc = fail(err, FORAY_ENOMEM, "%s: no memory for its tensors", path);
-        goto done;
-    }
-    json_object_foreach(header, key, entry)
-    {
-        if (strcmp(key, "__metadata__") == 0)
-            continue;
-        const char *name = arena_strndup(a, key, strlen(key));
-        rc = name ? read_entry(&s, name, entry, &list[n]) : fail(err, FORAY_ENOMEM, "%s: no memory", path);
-        if (rc < 0)
-            goto done;
-        n++;
-    }
-    rc = check_cover(&s, list, n);
+    source s = { .path = path, .data = bytes + data_at, .bytes = size - data_at, .err = err };
+    json_reader_init(&s.r, path, bytes, data_at, stack, sizeof stack);
+    s.r.at = 8; /* so that places in errors count from the start of the file */
+    rc = walk(&s);
+    if (rc < 0)
+        return rc;
+
+    tensor_view *list = arena_array(a, s.count + 1, sizeof *list);
+    s.names = arena_alloc(a, s.name_bytes + 1);
+    if (!list || !s.names)
+        return fail(err, FORAY_ENOMEM, "%s: no memory for its tensors", path);
+    s.tensors = list;
+    s.count = 0;
+    json_reader_init(&s.r, path, bytes, data_at, stack, sizeof stack);
+    s.r.at = 8;
+    rc = walk(&s);
+    if (rc == 0)
+        rc = check_names(&s, a, list, s.count);
+    if (rc == 0)
+        rc = check_cover(&s, a, list, s.count);
     if (rc == 0) {
         *tensors = list;
-        *count = n;
+        *count = s.count;
     }
-done:
-    json_decref(header);
     return rc;
 }

@@ -121,8 +121,10 @@ static void wrong_entries_are_refused_by_name(void **state)
     expect_entry(F32 "\"shape\":[2],\"data_offsets\":[\"0\",\"8\"]", 8, "pair");
     expect_entry(F32 "\"shape\":[2],\"data_offsets\":[0.0,8.0]", 8, "pair");
     expect_entry(F32 "\"shape\":[2],\"data_offsets\":\"0,8\"", 8, "pair");
-    expect_entry(F32 "\"shape\":[2]", 8, "pair");
-    expect_entry(F32 "\"data_offsets\":[0,8]", 8, "shape");
+    expect_entry(F32 "\"shape\":[2]", 8, "no data_offsets");
+    expect_entry(F32 "\"data_offsets\":[0,8]", 8, "no shape");
+    expect_entry(F32 F32 "\"shape\":[2],\"data_offsets\":[0,8]", 8, "dtype is there twice");
+    expect_entry(F32 "\"shape\":[2],\"shape\":[2],\"data_offsets\":[0,8]", 8, "shape is there twice");
     expect_entry(F32 "\"shape\":[-2],\"data_offsets\":[0,8]", 8, "dimension 0");
     expect_entry(F32 "\"shape\":[2.0],\"data_offsets\":[0,8]", 8, "dimension 0");
     expect_entry(F32 "\"shape\":{\"0\":2},\"data_offsets\":[0,8]", 8, "shape");
@@ -168,20 +170,23 @@ static void odd_headers_are_refused(void **state)
     expect(0, "", 0, FORAY_EFILE, "bad");
     expect(2, "{}", 0, 0, NULL); /* no tensors at all is a file */
     expect(2, "[]", 0, FORAY_EFILE, "object");
-    expect(3, "nul", 0, FORAY_EFILE, "header");
+    expect(3, "nul", 0, FORAY_EFILE, "byte 8");
+    expect(5, "{} {}", 0, FORAY_EFILE, "byte 11");
     expect(1ull << 63, "{}", 0, FORAY_EFILE, "limit");
     expect(UINT64_MAX, "{}", 0, FORAY_EFILE, "limit");
     expect(100 * 1000 * 1000, "{}", 0, FORAY_EFILE, "truncated");
     expect(3, "{}", 0, FORAY_EFILE, "truncated");
     static const char twice[] = "{\"w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
                                 "\"w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}";
-    expect(sizeof twice - 1, twice, 2, FORAY_EFILE, "uplicate");
+    expect(sizeof twice - 1, twice, 2, FORAY_EFILE, "w: is there twice");
     static const char zero[] = "{\"a\\u0000b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
-    expect(sizeof zero - 1, zero, 1, FORAY_EFILE, "bad");
+    expect(sizeof zero - 1, zero, 1, FORAY_EFILE, "zero byte");
     char nested[5000];
     memset(nested, '[', sizeof nested);
     nested[sizeof nested - 1] = 0;
-    expect(sizeof nested - 1, nested, 0, FORAY_EFILE, "depth");
+    expect(sizeof nested - 1, nested, 0, FORAY_EFILE, "object");
+    memcpy(nested, "{\"__metadata__\":", 16);
+    expect(sizeof nested - 1, nested, 0, FORAY_EFILE, "byte");
 }
 
 int main(void)
