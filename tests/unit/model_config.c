@@ -24,7 +24,7 @@ enum { GOLDENS = sizeof goldens / sizeof goldens[0] };
 /* The caller closes *f. */
 static model_config read_config(const char *path, model_file **f)
 {
-    model_config c;
+    model_config c = { 0 };
     foray_error err;
     if (model_file_open(path, f, &err) != 0 || model_config_read(*f, &c, &err) != 0)
         fail_msg("%s", err.text);
