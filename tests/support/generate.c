@@ -7,12 +7,17 @@
 foray_engine *engine_open(const char *golden, foray_config config)
 {
     char path[512];
+    snprintf(path, sizeof path, "%s/golden/models/%s", FORAY_TESTS, golden);
+    return engine_open_path(path, config);
+}
+
+foray_engine *engine_open_path(const char *path, foray_config config)
+{
     foray_engine *e = NULL;
     foray_error err;
-    snprintf(path, sizeof path, "%s/golden/models/%s", FORAY_TESTS, golden);
     config.model = path;
     if (foray_open(&config, &e, &err) != 0)
-        fail_msg("%s: %s", golden, err.text);
+        fail_msg("%s: %s", path, err.text);
     return e;
 }
 

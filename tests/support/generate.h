@@ -27,6 +27,9 @@ typedef struct {
 /* A golden checkpoint (tests/golden/models/NAME) with some settings; max_requests, spec, … from config. */
 foray_engine *engine_open(const char *golden, foray_config config);
 
+/* Any model file. */
+foray_engine *engine_open_path(const char *path, foray_config config);
+
 /* A request whose prompt is the first n golden ids of the model, greedy, max_tokens. */
 foray_request_config request_of(const int32_t *prompt, int n, int max_tokens);
 
