@@ -119,14 +119,13 @@ AVX2 static uint64_t int8_avx2(int steps, double *operations)
     enum { CHAINS = 8 };
     __m256i acc[CHAINS] = { 0 }, one = _mm256_set1_epi16(1);
     volatile char seed = 3;
-    __m256i a = _mm256_set1_epi8(seed), b = _mm256_set1_epi8((char)(seed + 1));
-    for (int s = 0; s < steps; s++) {
-        for (int i = 0; i < CHAINS; i++)
+    __m256i a = _mm256_set1_epi8(seed);
+    const __m256i b = _mm256_set1_epi8((char)(seed + 1));
+    for (int s = 0; s < steps; s++)
+        for (int i = 0; i < CHAINS; i++) {
+            __asm__ volatile("" : "+x"(a)); /* or one product would serve all chains */
             acc[i] = _mm256_add_epi32(acc[i], _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), one));
-        __asm__ volatile("" : "+x"(a), "+x"(b)); /* or the products would be taken out of the loop */
-        for (int i = 0; i < CHAINS; i++)
-            __asm__ volatile("" : "+x"(acc[i]));
-    }
+        }
     for (int i = 1; i < CHAINS; i++)
         acc[0] = _mm256_add_epi32(acc[0], acc[i]);
     *operations = 2.0 * CHAINS * 32;
@@ -167,7 +166,9 @@ AVX512 static uint64_t fma_avx512(int steps, double *operations)
 AVX512 static uint64_t int8_avx512(int steps, double *operations)
 {
     enum { CHAINS = 16 };
-    __m512i acc[CHAINS] = { 0 };
+    __m512i acc[CHAINS];
+    for (int i = 0; i < CHAINS; i++) /* unlike, or one chain would serve for all */
+        acc[i] = _mm512_set1_epi32(i);
     volatile char seed = 3;
     const __m512i a = _mm512_set1_epi8(seed), b = _mm512_set1_epi8((char)(seed + 1));
     for (int s = 0; s < steps; s++)

@@ -12,7 +12,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 16, SUB = 32, PREFETCH = 2048 };
+enum { LANES = 16, SUB = 32, PREFETCH = 2048, MOST_SUMS = 10 /* integer and float registers each */ };
 
 /* One sub-block of 32 columns of a group. */
 typedef struct {
@@ -150,38 +150,46 @@ INLINE __m512 scaled_step(__m512 acc, __m512i sum, __m512 scale, float x_scale)
     return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(scale, _mm512_set1_ps(x_scale)), acc);
 }
 
-/* A sub-block times the rows of a panel; acc [rows]. Q6_K keeps the two halves of 16 columns apart. */
-INLINE void add_block(dtype type, int rows, const block *w, const q8_block *x, __m512 *acc)
+/* A sub-block of each group times the rows of a panel; acc [groups][rows]. The groups go side by side: a chain of
+ * eight vpdpbusd is longer than its work. Q6_K keeps the two halves of 16 columns apart. */
+INLINE void add_blocks(dtype type, int groups, int rows, const block *w, const q8_block *x, __m512 *acc)
 {
     const bool halves = type == DTYPE_Q6_K;
-    __m512i sum[MATMUL_MAX_PANEL], second[MATMUL_MAX_PANEL];
+    __m512i sum[MOST_SUMS], second[MOST_SUMS];
     MATMUL_UNROLL
-    for (int r = 0; r < rows; r++) {
-        sum[r] = start(type, x + r);
+    for (int i = 0; i < groups * rows; i++) {
+        const q8_block *xr = x + i % rows;
+        sum[i] = start(type, xr);
         if (halves) {
-            const __m512i first = _mm512_set1_epi32(x[r].offset[1]);
-            second[r] = _mm512_srai_epi32(_mm512_sub_epi32(_mm512_set1_epi32(x[r].offset[0]), first), 2);
-            sum[r] = _mm512_srai_epi32(first, 2);
+            const __m512i first = _mm512_set1_epi32(xr->offset[1]);
+            second[i] = _mm512_srai_epi32(_mm512_sub_epi32(_mm512_set1_epi32(xr->offset[0]), first), 2);
+            sum[i] = _mm512_srai_epi32(first, 2);
         }
     }
     MATMUL_UNROLL
     for (int j = 0; j < 4; j++) {
-        __m512i low, high;
-        unpack(type, w->quants, j, &low, &high);
         MATMUL_UNROLL
-        for (int r = 0; r < rows; r++) {
-            __m512i *other = halves ? &second[r] : &sum[r];
-            sum[r] = _mm512_dpbusd_epi32(sum[r], low, four_columns(x[r].q + 4 * j));
-            *other = _mm512_dpbusd_epi32(*other, high, four_columns(x[r].q + 16 + 4 * j));
+        for (int g = 0; g < groups; g++) {
+            __m512i low, high;
+            unpack(type, w[g].quants, j, &low, &high);
+            MATMUL_UNROLL
+            for (int r = 0; r < rows; r++) {
+                const int i = g * rows + r;
+                __m512i *other = halves ? &second[i] : &sum[i];
+                sum[i] = _mm512_dpbusd_epi32(sum[i], low, four_columns(x[r].q + 4 * j));
+                *other = _mm512_dpbusd_epi32(*other, high, four_columns(x[r].q + 16 + 4 * j));
+            }
         }
     }
     MATMUL_UNROLL
-    for (int r = 0; r < rows; r++) {
+    for (int i = 0; i < groups * rows; i++) {
+        const block *wg = w + i / rows;
+        const q8_block *xr = x + i % rows;
         if (has_min(type))
-            acc[r] = _mm512_fmadd_ps(w->min, _mm512_set1_ps(x[r].sum), acc[r]);
-        acc[r] = scaled_step(acc[r], sum[r], w->scale[0], x[r].scale);
+            acc[i] = _mm512_fmadd_ps(wg->min, _mm512_set1_ps(xr->sum), acc[i]);
+        acc[i] = scaled_step(acc[i], sum[i], wg->scale[0], xr->scale);
         if (halves)
-            acc[r] = scaled_step(acc[r], second[r], w->scale[1], x[r].scale);
+            acc[i] = scaled_step(acc[i], second[i], wg->scale[1], xr->scale);
     }
 }
 
@@ -196,58 +204,47 @@ INLINE void prefetch_block(dtype type, const uint8_t *quants)
 INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job, float *y)
 {
     const q8_block *x = job->x;
-    __m512 acc[MATMUL_STREAMS * MATMUL_MAX_PANEL];
+    __m512 acc[MOST_SUMS];
     MATMUL_UNROLL
     for (int i = 0; i < groups * rows; i++)
         acc[i] = _mm512_load_ps(y + i * LANES);
     for (int b = 0; b < job->cols / SUB; b++, x += rows) {
+        block o[MATMUL_STREAMS];
         MATMUL_UNROLL
         for (int g = 0; g < groups; g++) {
-            const block o = find_block(type, w[g], b);
-            prefetch_block(type, o.quants);
-            add_block(type, rows, &o, x, acc + g * rows);
+            o[g] = find_block(type, w[g], b);
+            prefetch_block(type, o[g].quants);
         }
+        add_blocks(type, groups, rows, o, x, acc);
     }
     MATMUL_UNROLL
     for (int i = 0; i < groups * rows; i++)
         _mm512_store_ps(y + i * LANES, acc[i]);
 }
 
-#define ROWS(type, n)                                                                                            \
-    case n:                                                                                                      \
-        for (int g = 0; g < job->groups; g++)                                                                    \
+/* `most` groups at once, as many as the registers hold beside their rows; what is left one by one. */
+#define ROWS(type, n, most)                                                                                      \
+    case n: {                                                                                                    \
+        int g = 0;                                                                                               \
+        for (; most > 1 && g + most <= job->groups; g += most)                                                   \
+            dot(type, most, n, job->w + g, job, job->y + g * n * LANES);                                         \
+        for (; g < job->groups; g++)                                                                             \
             dot(type, 1, n, job->w + g, job, job->y + g * n * LANES);                                            \
-        break;
+        break;                                                                                                   \
+    }
 
-/* One function per type: one row takes four or two groups at once, two rows two, more rows one. */
 #define DEFINE_DOT(name, type)                                                                                   \
     void avx512_dot_##name(const matmul_dot *job)                                                                \
     {                                                                                                            \
         switch (job->rows) {                                                                                     \
-        case 1: {                                                                                                \
-            int g = 0;                                                                                           \
-            for (; g + 4 <= job->groups; g += 4)                                                                 \
-                dot(type, 4, 1, job->w + g, job, job->y + g * LANES);                                            \
-            for (; g + 2 <= job->groups; g += 2)                                                                 \
-                dot(type, 2, 1, job->w + g, job, job->y + g * LANES);                                            \
-            for (; g < job->groups; g++)                                                                         \
-                dot(type, 1, 1, job->w + g, job, job->y + g * LANES);                                            \
-            break;                                                                                               \
-        }                                                                                                        \
-        case 2: {                                                                                                \
-            int g = 0;                                                                                           \
-            for (; g + 2 <= job->groups; g += 2)                                                                 \
-                dot(type, 2, 2, job->w + g, job, job->y + g * 2 * LANES);                                        \
-            for (; g < job->groups; g++)                                                                         \
-                dot(type, 1, 2, job->w + g, job, job->y + g * 2 * LANES);                                        \
-            break;                                                                                               \
-        }                                                                                                        \
-            ROWS(type, 3)                                                                                        \
-            ROWS(type, 4)                                                                                        \
-            ROWS(type, 5)                                                                                        \
-            ROWS(type, 6)                                                                                        \
-            ROWS(type, 7)                                                                                        \
-            ROWS(type, 8)                                                                                        \
+            ROWS(type, 1, 4)                                                                                     \
+            ROWS(type, 2, 4)                                                                                     \
+            ROWS(type, 3, 2)                                                                                     \
+            ROWS(type, 4, 2)                                                                                     \
+            ROWS(type, 5, 2)                                                                                     \
+            ROWS(type, 6, 1)                                                                                     \
+            ROWS(type, 7, 1)                                                                                     \
+            ROWS(type, 8, 1)                                                                                     \
         }                                                                                                        \
     }
 

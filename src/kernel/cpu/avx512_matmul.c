@@ -38,7 +38,7 @@ static void finish(const args_matmul *a, int first, int row, int rows, const flo
 const matmul_ops avx512_matmul_ops = {
     .lanes = 16,
     .panel = 8,
-    .streams = { 0, 4, 2, 2, 2, 2, 2, 2, 2 },
+    .streams = { 0, 4, 4, 2, 2, 2, 2, 2, 2 },
     .dot = {
         [DTYPE_F32] = avx512_dot_f32,
         [DTYPE_F16] = avx512_dot_f16,
