@@ -12,7 +12,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 8, SUB = 32, PREFETCH = 2048, ROWS = 4 };
+enum { LANES = 8, SUB = 32, ROWS = 4 };
 
 /* One sub-block of 32 columns of a group. */
 typedef struct {
@@ -182,11 +182,11 @@ INLINE void add_block(dtype type, int rows, const block *w, const q8_block *x, _
     }
 }
 
-INLINE void prefetch_block(dtype type, const uint8_t *quants)
+INLINE void prefetch_block(dtype type, const uint8_t *quants, size_t ahead)
 {
     MATMUL_UNROLL
     for (int line = 0; line <= quant_bits(type) * SUB / 8 * LANES / 64; line++)
-        _mm_prefetch((const char *)quants + PREFETCH + 64 * line, _MM_HINT_T0);
+        _mm_prefetch((const char *)quants + ahead + 64 * line, _MM_HINT_T0);
 }
 
 /* The template: groups x rows accumulators over all columns. */
@@ -201,7 +201,7 @@ INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const
         MATMUL_UNROLL
         for (int g = 0; g < groups; g++) {
             const block o = find_block(type, w[g], b);
-            prefetch_block(type, o.quants);
+            prefetch_block(type, o.quants, job->ahead);
             add_block(type, rows, &o, x, acc + g * rows);
         }
     }

@@ -12,7 +12,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 16, SUB = 32, PREFETCH = 2048, MOST_SUMS = 10 /* integer and float registers each */ };
+enum { LANES = 16, SUB = 32, MOST_SUMS = 10 /* integer and float registers each */ };
 
 /* One sub-block of 32 columns of a group. */
 typedef struct {
@@ -193,11 +193,11 @@ INLINE void add_blocks(dtype type, int groups, int rows, const block *w, const q
     }
 }
 
-INLINE void prefetch_block(dtype type, const uint8_t *quants)
+INLINE void prefetch_block(dtype type, const uint8_t *quants, size_t ahead)
 {
     MATMUL_UNROLL
     for (int line = 0; line < quant_bits(type) * SUB / 8 * LANES / 64; line++)
-        _mm_prefetch((const char *)quants + PREFETCH + 64 * line, _MM_HINT_T0);
+        _mm_prefetch((const char *)quants + ahead + 64 * line, _MM_HINT_T0);
 }
 
 /* The template: groups x rows accumulators over all columns. */
@@ -213,7 +213,7 @@ INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const
         MATMUL_UNROLL
         for (int g = 0; g < groups; g++) {
             o[g] = find_block(type, w[g], b);
-            prefetch_block(type, o[g].quants);
+            prefetch_block(type, o[g].quants, job->ahead);
         }
         add_blocks(type, groups, rows, o, x, acc);
     }

@@ -10,7 +10,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 16, PREFETCH = 2048 };
+enum { LANES = 16 };
 
 INLINE size_t column_bytes(dtype type)
 {
@@ -50,6 +50,7 @@ INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const
 {
     const float *x = job->x;
     const int cols = job->cols;
+    const size_t ahead = job->ahead;
     __m512 acc[MATMUL_STREAMS * MATMUL_MAX_PANEL];
     MATMUL_UNROLL
     for (int i = 0; i < groups * rows; i++)
@@ -59,11 +60,11 @@ INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const
     for (; k + 4 <= cols; k += 4, at += 4 * column_bytes(type), x += 4 * rows) {
         MATMUL_UNROLL
         for (int g = 0; g < groups; g++) {
-            _mm_prefetch((const char *)w[g] + at + PREFETCH, _MM_HINT_T0);
-            _mm_prefetch((const char *)w[g] + at + PREFETCH + 64, _MM_HINT_T0);
+            _mm_prefetch((const char *)w[g] + at + ahead, _MM_HINT_T0);
+            _mm_prefetch((const char *)w[g] + at + ahead + 64, _MM_HINT_T0);
             if (type == DTYPE_F32) {
-                _mm_prefetch((const char *)w[g] + at + PREFETCH + 128, _MM_HINT_T0);
-                _mm_prefetch((const char *)w[g] + at + PREFETCH + 192, _MM_HINT_T0);
+                _mm_prefetch((const char *)w[g] + at + ahead + 128, _MM_HINT_T0);
+                _mm_prefetch((const char *)w[g] + at + ahead + 192, _MM_HINT_T0);
             }
         }
         MATMUL_UNROLL

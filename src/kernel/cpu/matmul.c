@@ -14,6 +14,7 @@ enum {
     ROW_BLOCK = 64,              /* rows that pass over a tile's weights together */
     WIDE_COLS = 128,             /* columns of f32 weights at a time: three groups fit the first-level cache */
     WIDE_GROUPS = 3,
+    AHEAD = 8 << 10, /* how far ahead of its loads a stream of weights is prefetched, in bytes */
 };
 
 typedef struct {
@@ -141,7 +142,7 @@ static void run_units(const walk *t, const int *unit, int units)
 {
     const packed_weight *w = t->a->w;
     const int per = t->groups_per_unit;
-    matmul_dot job = { .groups = units * per, .cols = w->cols };
+    matmul_dot job = { .groups = units * per, .cols = w->cols, .ahead = AHEAD };
     for (int i = 0; i < job.groups; i++)
         job.w[i] = group_at(t, unit[i / per] * per + i % per);
     for (int row = t->first_row; row < t->last_row; row += t->ops->panel) {
@@ -184,7 +185,7 @@ static void run_wide(const walk *t, int first_unit, int last_unit, wide_scratch 
         memset(s->y, 0, sizeof s->y);
         for (int k = 0; k < w->cols; k += WIDE_COLS) {
             const int end = w->cols - k < WIDE_COLS ? w->cols : k + WIDE_COLS;
-            matmul_dot job = { .groups = groups, .cols = end - k };
+            matmul_dot job = { .groups = groups, .cols = end - k, .ahead = AHEAD };
             for (int g = 0; g < groups; g++) {
                 const uint8_t *group = group_at(t, unit * per + g);
                 if (w->type != DTYPE_F32)

@@ -24,6 +24,7 @@ typedef struct {
     int cols;
     const void *x; /* the panel's columns */
     float *y;      /* [groups][rows][lanes] */
+    size_t ahead;  /* bytes from a weight to the one to prefetch meanwhile */
 } matmul_dot;
 
 typedef struct {
