@@ -10,7 +10,7 @@
 
 /* With fewer tiles than this a K/V head's query heads are spread over several tiles: two workers with 2 + 1 K/V
  * heads would stand at 2/3 of their speed. More tiles share fewer loads of K and V. */
-enum { FEW_TILES = 6 };
+enum { FEW_TILES = 3 };
 
 typedef struct {
     int heads; /* query heads per tile */
@@ -45,7 +45,9 @@ static attention_cut make_cut(const args_attention *a)
     if (units > 0 && units * parts < FEW_TILES)
         parts = smaller(group, divide_up(FEW_TILES, units));
     const int heads = divide_up(group, parts);
-    return (attention_cut) { .heads = heads, .parts = divide_up(group, heads), .rows = ATTENTION_QUERIES / heads };
+    return (attention_cut) { .heads = heads,
+                             .parts = divide_up(group, heads),
+                             .rows = ATTENTION_QUERIES / heads };
 }
 
 int attention_tiles(const kernel_args *args)

@@ -23,15 +23,33 @@ typedef struct {
     int head_dim;
     int key_tiles;
     int first[ATTENTION_QUERIES], last[ATTENTION_QUERIES]; /* visible entries of each row, both included */
-    int shared_begin, shared_end;                          /* seen by every row: begin <= t < end, maybe none */
-    size_t values;                                         /* from a tile's K to its V, in elements */
-    const uint16_t **keys;                                 /* [key_tiles] K of 16 entries: [head_dim][16] */
-    float *q;                                              /* [head_dim][ATTENTION_QUERIES] */
-    float *score;                                          /* [key_tiles][queries][16] */
-    float *sum;                                            /* [queries, head_dim up to 16] of weight times V */
+    int shared_begin, shared_end; /* seen by every row: begin <= t < end, maybe none */
+    size_t values;                /* from a tile's K to its V, in elements */
+    const uint16_t **keys;        /* [key_tiles] K of 16 entries: [head_dim][16] */
+    float *q;                     /* [head_dim][ATTENTION_QUERIES] */
+    float *score;                 /* [key_tiles][queries][16] */
+    float *sum;                   /* [queries, head_dim up to 16] of weight times V */
     int sum_stride;
     float *out[ATTENTION_QUERIES]; /* [head_dim] of each query, in the kernel's output */
 } attention_work;
+
+/* Where to prefetch from while a pass computes, because pages end before the hardware's prefetcher has caught on:
+ * the scores pass runs one group of key tiles ahead and on into the first values, the values pass two tiles. */
+static inline const uint16_t *attention_ahead_of_scores(const attention_work *w, int tile)
+{
+    const int last = w->key_tiles - 1, value_tile = tile - w->key_tiles;
+    return tile <= last ? w->keys[tile] : w->keys[value_tile < last ? value_tile : last] + w->values;
+}
+
+static inline const uint16_t *attention_ahead_of_values(const attention_work *w, int tile)
+{
+    return w->keys[tile + 2 < w->key_tiles ? tile + 2 : w->key_tiles - 1] + w->values;
+}
+
+static inline void attention_prefetch(const uint16_t *p)
+{
+    __builtin_prefetch(p, 0, 3);
+}
 
 /* As kernel_impl's tiles and scratch. */
 int attention_tiles(const kernel_args *args);

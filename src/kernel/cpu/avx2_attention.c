@@ -29,11 +29,13 @@ TEMPLATE void scores_of(const attention_work *w, float scale, int query, const i
 {
     const int last = w->key_tiles - 1;
     for (int j = 0; j <= last; j += T) {
-        const uint16_t *k[4];
-        __m256 s[BLOCK][8];
+        const uint16_t *k[4], *next[4];
+        __m256 s[BLOCK][8], key[8];
 #pragma GCC unroll 4
-        for (int t = 0; t < T; t++)
+        for (int t = 0; t < T; t++) {
             k[t] = w->keys[j + t < last ? j + t : last];
+            next[t] = attention_ahead_of_scores(w, j + T + t);
+        }
 #pragma GCC unroll 6
         for (int i = 0; i < Q; i++)
 #pragma GCC unroll 8
@@ -41,12 +43,29 @@ TEMPLATE void scores_of(const attention_work *w, float scale, int query, const i
                 s[i][t] = _mm256_setzero_ps();
         for (int d = 0; d < w->head_dim; d++) {
             const float *q = w->q + d * ATTENTION_QUERIES + query;
+            if (d % 2 == 0)
+#pragma GCC unroll 4
+                for (int t = 0; t < T; t++)
+                    attention_prefetch(next[t] + d * 16);
+            if (Q > 2 * T) { /* whichever are fewer stay in registers: keys or broadcast numbers */
+#pragma GCC unroll 8
+                for (int t = 0; t < 2 * T; t++)
+                    key[t] = load_half(k[t / 2] + d * 16 + t % 2 * 8);
+#pragma GCC unroll 6
+                for (int i = 0; i < Q; i++) {
+                    const __m256 number = _mm256_broadcast_ss(q + i);
+#pragma GCC unroll 8
+                    for (int t = 0; t < 2 * T; t++)
+                        s[i][t] = _mm256_fmadd_ps(number, key[t], s[i][t]);
+                }
+                continue;
+            }
 #pragma GCC unroll 8
             for (int t = 0; t < 2 * T; t++) {
-                const __m256 key = load_half(k[t / 2] + d * 16 + t % 2 * 8);
+                key[t] = load_half(k[t / 2] + d * 16 + t % 2 * 8);
 #pragma GCC unroll 6
                 for (int i = 0; i < Q; i++)
-                    s[i][t] = _mm256_fmadd_ps(_mm256_broadcast_ss(q + i), key, s[i][t]);
+                    s[i][t] = _mm256_fmadd_ps(_mm256_broadcast_ss(q + i), key[t], s[i][t]);
             }
         }
 #pragma GCC unroll 8
@@ -91,6 +110,12 @@ static inline __m256 seen(int t, int first, int last)
         _mm256_andnot_si256(avx2_mask_below(first - t), avx2_mask_below(last + 1 - t)));
 }
 
+/* x where seen, else `other`. Only a row's first and last tile have lanes that it does not see. */
+static inline __m256 only_seen(__m256 x, __m256 other, int t, int first, int last)
+{
+    return t >= first && t + 7 <= last ? x : _mm256_blendv_ps(other, x, seen(t, first, last));
+}
+
 static float largest(__m256 low, __m256 high)
 {
     const __m256 eight = _mm256_max_ps(low, high);
@@ -105,18 +130,18 @@ static float weights(const attention_work *w, int query)
     const int first = w->first[query / w->heads], last = w->last[query / w->heads];
     const size_t stride = (size_t)w->queries * 16;
     float *from = w->score + (size_t)(first / 16) * stride + (size_t)query * 16;
-    const __m256 none = _mm256_set1_ps(-INFINITY);
+    const __m256 none = _mm256_set1_ps(-INFINITY), zero = _mm256_setzero_ps();
 
     __m256 low = none, high = none;
     float *s = from;
     for (int t = first / 16 * 16; t <= last; t += 16, s += stride) {
-        const __m256 a = _mm256_blendv_ps(none, _mm256_loadu_ps(s), seen(t, first, last));
-        const __m256 b = _mm256_blendv_ps(none, _mm256_loadu_ps(s + 8), seen(t + 8, first, last));
+        const __m256 a = only_seen(_mm256_loadu_ps(s), none, t, first, last);
+        const __m256 b = only_seen(_mm256_loadu_ps(s + 8), none, t + 8, first, last);
         low = _mm256_max_ps(a, low); /* the second operand stays where the first is NaN */
         high = _mm256_max_ps(b, high);
     }
     const __m256 max = _mm256_set1_ps(largest(low, high));
-    low = high = _mm256_setzero_ps();
+    low = high = zero;
     s = from;
     for (int t = first / 16 * 16; t <= last; t += 16, s += stride) {
         const __m256 a = avx2_exp(_mm256_sub_ps(_mm256_loadu_ps(s), max));
@@ -136,7 +161,7 @@ static float weights(const attention_work *w, int query)
 TEMPLATE void values_of(const attention_work *w, int query, int begin, int end, int dim, const int Q,
                         const int C)
 {
-    __m256 o[BLOCK][8];
+    __m256 o[BLOCK][8], v[8];
     float *sum = w->sum + query * w->sum_stride + dim;
 #pragma GCC unroll 6
     for (int i = 0; i < Q; i++)
@@ -146,14 +171,31 @@ TEMPLATE void values_of(const attention_work *w, int query, int begin, int end, 
     for (int t = begin; t < end;) {
         const int j = t / 16, stop = 16 * j + 16 < end ? 16 * j + 16 : end;
         const uint16_t *row = w->keys[j] + w->values + (size_t)(t % 16) * w->head_dim + dim;
+        const uint16_t *next = attention_ahead_of_values(w, j) + (size_t)(t % 16) * w->head_dim + dim;
         const float *weight = w->score + ((size_t)j * w->queries + query) * 16 + t % 16;
-        for (; t < stop; t++, weight++, row += w->head_dim) {
+        for (; t < stop; t++, weight++, row += w->head_dim, next += w->head_dim) {
+            attention_prefetch(next);
+            if (C == 8)
+                attention_prefetch(next + 32);
+            if (Q > C) {
+#pragma GCC unroll 8
+                for (int c = 0; c < C; c++)
+                    v[c] = load_half(row + c * 8);
+#pragma GCC unroll 6
+                for (int i = 0; i < Q; i++) {
+                    const __m256 number = _mm256_broadcast_ss(weight + i * 16);
+#pragma GCC unroll 8
+                    for (int c = 0; c < C; c++)
+                        o[i][c] = _mm256_fmadd_ps(number, v[c], o[i][c]);
+                }
+                continue;
+            }
 #pragma GCC unroll 8
             for (int c = 0; c < C; c++) {
-                const __m256 v = load_half(row + c * 8);
+                v[c] = load_half(row + c * 8);
 #pragma GCC unroll 6
                 for (int i = 0; i < Q; i++)
-                    o[i][c] = _mm256_fmadd_ps(_mm256_broadcast_ss(weight + i * 16), v, o[i][c]);
+                    o[i][c] = _mm256_fmadd_ps(_mm256_broadcast_ss(weight + i * 16), v[c], o[i][c]);
             }
         }
     }

@@ -21,11 +21,13 @@ TEMPLATE void scores_of(const attention_work *w, float scale, const int Q, const
 {
     const int last = w->key_tiles - 1;
     for (int j = 0; j <= last; j += T) {
-        const uint16_t *k[8];
+        const uint16_t *k[8], *next[8];
         __m512 s[ATTENTION_QUERIES][8], key[8];
 #pragma GCC unroll 8
-        for (int t = 0; t < T; t++)
+        for (int t = 0; t < T; t++) {
             k[t] = w->keys[j + t < last ? j + t : last];
+            next[t] = attention_ahead_of_scores(w, j + T + t);
+        }
 #pragma GCC unroll 12
         for (int i = 0; i < Q; i++)
 #pragma GCC unroll 8
@@ -33,6 +35,10 @@ TEMPLATE void scores_of(const attention_work *w, float scale, const int Q, const
                 s[i][t] = _mm512_setzero_ps();
         for (int d = 0; d < w->head_dim; d++) {
             const float *q = w->q + d * ATTENTION_QUERIES;
+            if (d % 2 == 0)
+#pragma GCC unroll 8
+                for (int t = 0; t < T; t++)
+                    attention_prefetch(next[t] + d * 16);
 #pragma GCC unroll 8
             for (int t = 0; t < T; t++)
                 key[t] = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(k[t] + d * 16)));
@@ -136,8 +142,12 @@ TEMPLATE void values_of(const attention_work *w, int query, int begin, int end, 
     for (int t = begin; t < end;) {
         const int j = t / 16, stop = 16 * j + 16 < end ? 16 * j + 16 : end;
         const uint16_t *row = w->keys[j] + w->values + (size_t)(t % 16) * w->head_dim + dim;
+        const uint16_t *next = attention_ahead_of_values(w, j) + (size_t)(t % 16) * w->head_dim + dim;
         const float *weight = w->score + ((size_t)j * w->queries + query) * 16 + t % 16;
-        for (; t < stop; t++, weight++, row += w->head_dim) {
+        for (; t < stop; t++, weight++, row += w->head_dim, next += w->head_dim) {
+            attention_prefetch(next);
+            if (C == 4)
+                attention_prefetch(next + 32);
 #pragma GCC unroll 4
             for (int c = 0; c < C; c++)
                 v[c] =
