@@ -56,6 +56,9 @@ typedef struct {
     const char *graph;         /* "auto" or "off"; NULL: auto */
     const char *chat_template; /* a name; NULL: recognised from the model's template */
     bool record;               /* keep task times for foray_timeline_write */
+    /* What the program was asked for, option_count names and values, copied into manifests. May be NULL. */
+    const char *const *option_names, *const *option_values;
+    size_t option_count;
     /* Called while a model loads, with done <= total in bytes. May be NULL. */
     void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
     void *progress_user;

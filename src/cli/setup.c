@@ -19,6 +19,8 @@ static void announce(const foray_engine *engine)
 
 foray_config setup_config(const options *o, const char *path)
 {
+    static const char *names[OPT_COUNT], *values[OPT_COUNT];
+    size_t count = options_list(o, names, values);
     return (foray_config) {
         .model = path,
         .context = options_int(o, OPT_CONTEXT),
@@ -30,6 +32,9 @@ foray_config setup_config(const options *o, const char *path)
         .graph = options_string(o, OPT_GRAPH),
         .chat_template = options_string(o, OPT_CHAT_TEMPLATE),
         .record = options_has(o, OPT_TIMELINE),
+        .option_names = names,
+        .option_values = values,
+        .option_count = count,
         .progress = terminal_progress,
     };
 }

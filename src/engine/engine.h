@@ -13,10 +13,11 @@
 #include "observe/ring.h"
 #include "text/chat.h"
 
-enum { ENGINE_PAGE_ROWS = 16, ENGINE_RING_TASKS = 1 << 16 };
+enum { ENGINE_PAGE_ROWS = 16, ENGINE_RING_TASKS = 1 << 16, ENGINE_MOST_OPTIONS = 64 };
 
 struct foray_engine {
-    foray_config config; /* resolved: no zeros or NULLs that mean a default */
+    foray_config config; /* resolved: no zeros or NULLs that mean a default; its strings are in memory */
+    arena memory;        /* lives as long as the engine */
     model_file *file;
     device *device;
     ring *ring; /* NULL: not recorded */
@@ -30,6 +31,7 @@ struct foray_engine {
     batch *batch;
     int context, slots; /* slots: requests at once; the cache has one more, for measuring and scoring */
     foray_event events[PLAN_MAX_MEMBERS];
+    const char *option_names[ENGINE_MOST_OPTIONS], *option_values[ENGINE_MOST_OPTIONS]; /* for the manifest */
     FILE *steps; /* NULL: not written */
     buf line;
     uint64_t checksum;

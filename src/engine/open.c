@@ -28,6 +28,8 @@ static int resolve(foray_config *c, foray_error *err)
         return fail(err, FORAY_EUSAGE, "--spec-tokens %d cannot be (1 to %d)", c->spec_tokens, DRAFT_MAX);
     if (c->spec_budget < 0 || c->spec_budget > DRAFT_MAX)
         return fail(err, FORAY_EUSAGE, "--spec-budget %d cannot be (1 to %d, or auto)", c->spec_budget, DRAFT_MAX);
+    if (c->option_count > ENGINE_MOST_OPTIONS)
+        return fail(err, FORAY_EUSAGE, "more than %d options for the manifest", ENGINE_MOST_OPTIONS);
     if (c->context < 0 || c->threads < 0 || c->prefill_chunk < 0)
         return fail(err, FORAY_EUSAGE, "context, threads and prefill chunk cannot be negative");
     c->max_requests = c->max_requests ? c->max_requests : 1;
@@ -119,10 +121,27 @@ static int open_round(foray_engine *e, foray_error *err)
     return batch_create(&b, &e->batch, err);
 }
 
+/* The caller's strings need not outlive the call. */
+static int keep_strings(foray_engine *e, foray_error *err)
+{
+    foray_config *c = &e->config;
+    const char **strings[] = { &c->model, &c->isa, &c->spec, &c->graph, &c->chat_template };
+    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
+        if (*strings[i] && !(*strings[i] = arena_strndup(&e->memory, *strings[i], strlen(*strings[i]))))
+            return fail(err, FORAY_ENOMEM, "no memory for an engine");
+    for (size_t i = 0; i < c->option_count; i++)
+        if (!(e->option_names[i] = arena_strndup(&e->memory, c->option_names[i], strlen(c->option_names[i]))) ||
+            !(e->option_values[i] = arena_strndup(&e->memory, c->option_values[i], strlen(c->option_values[i]))))
+            return fail(err, FORAY_ENOMEM, "no memory for an engine");
+    return 0;
+}
+
 static int open_all(foray_engine *e, foray_error *err)
 {
     const foray_config *c = &e->config;
-    int rc = model_file_open(c->model, &e->file, err);
+    int rc = keep_strings(e, err);
+    if (rc == 0)
+        rc = model_file_open(c->model, &e->file, err);
     if (rc == 0 && c->record)
         rc = ring_create(ENGINE_RING_TASKS, &e->ring, err);
     device_config d = { .threads = c->threads, .isa = c->isa, .records = e->ring };
@@ -154,6 +173,7 @@ int foray_open(const foray_config *config, foray_engine **out, foray_error *err)
     foray_engine *e = mem_alloc_zeroed(MEM_GENERAL, sizeof *e);
     if (!e)
         return fail(err, FORAY_ENOMEM, "no memory for an engine");
+    arena_init(&e->memory, MEM_GENERAL, 4096);
     e->config = resolved;
     e->slots = resolved.max_requests;
     rc = open_all(e, err);
@@ -184,6 +204,7 @@ void foray_close(foray_engine *e)
     model_file_close(e->file);
     buf_free(&e->system_default);
     buf_free(&e->line);
+    arena_free(&e->memory);
     mem_free(MEM_GENERAL, e, sizeof *e);
 }
 

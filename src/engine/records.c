@@ -13,15 +13,6 @@ _Static_assert((int)FORAY_PHASES == (int)PHASE_COUNT, "the public header counts 
 void engine_manifest(const foray_engine *e, buf *out)
 {
     const char *slash = strrchr(e->config.model, '/');
-    char numbers[5][24];
-    snprintf(numbers[0], sizeof numbers[0], "%d", e->context);
-    snprintf(numbers[1], sizeof numbers[1], "%d", e->config.max_requests);
-    snprintf(numbers[2], sizeof numbers[2], "%d", e->config.prefill_chunk);
-    snprintf(numbers[3], sizeof numbers[3], "%d", e->config.spec_tokens);
-    snprintf(numbers[4], sizeof numbers[4], e->config.spec_budget ? "%d" : "auto", e->config.spec_budget);
-    const char *names[] = { "context", "requests", "prefill-chunk", "spec", "spec-tokens", "spec-budget", "graph" };
-    const char *values[] = { numbers[0], numbers[1], numbers[2], e->drafter ? e->drafter->name : "off", numbers[3],
-                             numbers[4], e->config.graph };
     manifest m = { .model = slash ? slash + 1 : e->config.model,
                    .model_checksum = e->checksum,
                    .isa = device_isa(e->device),
@@ -32,9 +23,9 @@ void engine_manifest(const foray_engine *e, buf *out)
                    .threads = device_threads(e->device),
                    .concurrency = e->config.max_requests,
                    .spec_tokens = e->config.spec_tokens,
-                   .option_names = names,
-                   .option_values = values,
-                   .options = sizeof names / sizeof *names };
+                   .option_names = e->option_names,
+                   .option_values = e->option_values,
+                   .options = e->config.option_count };
     manifest_json(&m, out);
 }
 
