@@ -28,7 +28,7 @@ CORPUS = [
     "你好，世界。这是一个测试。日本語のテキストもあります。カタカナとひらがな。",
     "안녕하세요 세계. 한국어 텍스트입니다. नमस्ते दुनिया। مرحبا بالعالم. שלום עולם",
     "👍 👨‍👩‍👧 🇩🇪 ½ ² Ⅷ ٣٤ ①\ttab\r\nline\n\n\n  two  three   spaces",
-    "<div class=\"x\">https://example.org/?q=a&b=c#d</div> -- ... !!! ??? ::",
+    "<div class=\"x\">see page/two?q=a&b=c#d</div> -- ... !!! ??? ::",
 ]
 
 WORDS = ["the", "Token", "I'm", "don't", "THEY'RE", "it'S", "'s", "naïve", "straße", "ſ", "x86_64", "Δv", "привет", "שלום",
