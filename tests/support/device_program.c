@@ -78,7 +78,7 @@ static void run_op(const program_op *o, int64_t *dst, const int64_t *a, const in
     *dst = mix(*dst, *a, *b, o->number);
 }
 
-void program_run(const random_program *p, int64_t *buffer)
+void random_program_run(const random_program *p, int64_t *buffer)
 {
     for (int i = 0; i < p->count; i++) {
         const program_op *o = &p->op[i];

@@ -3,7 +3,7 @@
  * An operation mixes two buffers into a third: dst = f(dst, a, b, number), so any exchange of two operations
  * that touch the same buffer gives other numbers. Streams are drawn; the event waits are exactly the
  * conflicts (write after read, read after write, write after write) between operations of different streams.
- * program_run is the oracle: the operations one after another.
+ * random_program_run is the oracle: the operations one after another.
  *
  * Emitted, a program forks its streams from stream 0 and joins them there, so it can be captured and repeated.
  * Threads: one. Asserts with cmocka.
@@ -45,7 +45,7 @@ typedef struct {
 void program_close(const random_program *p, int without, program_order *out);
 
 /* The operations in program order on buffer[PROGRAM_BUFFERS]. */
-void program_run(const random_program *p, int64_t *buffer);
+void random_program_run(const random_program *p, int64_t *buffer);
 
 /* A program's buffers, streams and events on a device. */
 typedef struct program_device {
