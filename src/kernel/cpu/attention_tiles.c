@@ -162,9 +162,7 @@ void attention_begin(const args_attention *a, int tile, void *scratch, attention
     memset(w->sum, 0, (size_t)w->queries * (size_t)w->sum_stride * sizeof(float));
     for (int i = 0; i < w->queries; i++) {
         const size_t r = (size_t)(span->first_row + row + i / w->heads), h = (size_t)(head + i % w->heads);
-        const float *q = a->q + r * a->q_stride + h * (size_t)d;
-        for (int k = 0; k < d; k++)
-            w->q[k * ATTENTION_QUERIES + i] = q[k];
+        w->source[i] = a->q + r * a->q_stride + h * (size_t)d;
         w->out[i] = a->out + (r * (size_t)a->heads + h) * (size_t)d;
     }
 }

@@ -30,7 +30,8 @@ typedef struct {
     float *score;                 /* [key_tiles][queries][16] */
     float *sum;                   /* [queries, head_dim up to 16] of weight times V */
     int sum_stride;
-    float *out[ATTENTION_QUERIES]; /* [head_dim] of each query, in the kernel's output */
+    const float *source[ATTENTION_QUERIES]; /* [head_dim] q of each query, in the kernel's input */
+    float *out[ATTENTION_QUERIES];          /* [head_dim] of each query, in the kernel's output */
 } attention_work;
 
 /* Where to prefetch from while a pass computes, because pages end before the hardware's prefetcher has caught on:
@@ -55,7 +56,8 @@ static inline void attention_prefetch(const uint16_t *p)
 int attention_tiles(const kernel_args *args);
 size_t attention_scratch(const kernel_args *args);
 
-/* Fills *w for a tile: key addresses, transposed q, ranges, sum = 0. All of w's memory lies in scratch. */
+/* Fills *w for a tile: key addresses, ranges, sources, sum = 0; q and score are the caller's to fill. All of w's
+ * memory lies in scratch. */
 void attention_begin(const args_attention *a, int tile, void *scratch, attention_work *w);
 
 #endif

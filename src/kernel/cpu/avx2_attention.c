@@ -10,6 +10,7 @@
 #include <immintrin.h>
 
 #include "kernel/cpu/attention_tiles.h"
+#include "kernel/cpu/avx2_queries.h"
 #include "kernel/cpu/avx2_reduce.h"
 #include "kernel/cpu/avx2_vmath.h"
 #include "kernel/cpu/entries.h"
@@ -268,6 +269,7 @@ static void attention_run(const kernel_args *args, int tile, void *scratch)
 {
     attention_work w;
     attention_begin(&args->attention, tile, scratch, &w);
+    avx2_place_queries(&w);
     const int block = w.queries > BLOCK ? (w.queries + 1) / 2 : w.queries;
     scores(&w, args->attention.scale, 0, block);
     if (w.queries > block)

@@ -109,21 +109,39 @@ static inline __m256i join(__m256i a, __m256i b)
     return _mm256_blend_epi32(a, _mm256_slli_epi64(b, 32), 0xaa);
 }
 
+/* sample_philox in every lane: once per row, so that the loop finds its keys as operands in memory. */
+typedef struct {
+    __m256i mix, key0, after0, after1, after2, key[10][2];
+} philox_lanes;
+
+static philox_lanes spread(const sample_philox *p)
+{
+    philox_lanes l = { .mix = broadcast(p->mix),
+                       .key0 = broadcast(p->key0),
+                       .after0 = broadcast(p->after0),
+                       .after1 = broadcast(p->after1),
+                       .after2 = broadcast(p->after2) };
+    for (int i = 0; i < 10; i++)
+        for (int j = 0; j < 2; j++)
+            l.key[i][j] = broadcast(p->key[i][j]);
+    return l;
+}
+
 /* The random words of ids 4 group … 4 group + 15. */
-static inline void draw_words(const sample_philox *p, uint32_t group, __m256i word[2])
+static inline void draw_words(const philox_lanes *p, uint32_t group, __m256i word[2])
 {
     const __m256i m0 = broadcast(0xD2511F53u), m1 = broadcast(0xCD9E8D57u);
     /* groups 0, 1 in even lanes, 2, 3 in odd ones: so unpacking below puts ids in order */
     const __m256i groups = _mm256_add_epi64(broadcast(group), _mm256_setr_epi64x(0, 2, 1, 3));
-    const __m256i b = _mm256_mul_epu32(m1, _mm256_xor_si256(groups, broadcast(p->mix)));
-    const __m256i a = _mm256_mul_epu32(m0, _mm256_xor_si256(high_half(b), broadcast(p->key0)));
-    philox_state s = { _mm256_xor_si256(b, broadcast(p->after0)), broadcast(p->after1),
-                       _mm256_xor_si256(high_half(a), broadcast(p->after2)), a };
+    const __m256i b = _mm256_mul_epu32(m1, _mm256_xor_si256(groups, p->mix));
+    const __m256i a = _mm256_mul_epu32(m0, _mm256_xor_si256(high_half(b), p->key0));
+    philox_state s = { _mm256_xor_si256(b, p->after0), p->after1, _mm256_xor_si256(high_half(a), p->after2),
+                       a };
 #pragma GCC unroll 7
     for (int i = 3; i < 10; i++) {
         const __m256i x = _mm256_mul_epu32(m0, s.c0), y = _mm256_mul_epu32(m1, s.c2);
-        s = (philox_state) { xor3(high_half(y), s.c1, broadcast(p->key[i][0])), y,
-                             xor3(high_half(x), s.c3, broadcast(p->key[i][1])), x };
+        s = (philox_state) { xor3(high_half(y), s.c1, p->key[i][0]), y,
+                             xor3(high_half(x), s.c3, p->key[i][1]), x };
     }
     const __m256i low = join(s.c0, s.c1), high = join(s.c2, s.c3);
     word[0] = _mm256_unpacklo_epi64(low, high);
@@ -142,7 +160,8 @@ static inline unsigned may_win(__m256 z, __m256i word, __m256 max, sample_bound 
 
 static int pass_choose(const float *z, int n, const float *block, const sample_scan *scan)
 {
-    const sample_philox philox = sample_philox_at(scan);
+    const sample_philox keys = sample_philox_at(scan);
+    const philox_lanes philox = spread(&keys);
     const __m256 max = _mm256_set1_ps(scan->max);
     int best = scan->first;
     float best_score = sample_noise(scan->params, scan->position, best);

@@ -10,6 +10,7 @@
 #include <immintrin.h>
 
 #include "kernel/cpu/attention_tiles.h"
+#include "kernel/cpu/avx2_queries.h"
 #include "kernel/cpu/avx512_reduce.h"
 #include "kernel/cpu/avx512_vmath.h"
 #include "kernel/cpu/entries.h"
@@ -240,6 +241,7 @@ static void attention_run(const kernel_args *args, int tile, void *scratch)
 {
     attention_work w;
     attention_begin(&args->attention, tile, scratch, &w);
+    avx2_place_queries(&w);
     scores(&w, args->attention.scale);
     float scale[ATTENTION_QUERIES];
     for (int i = 0; i < w.queries; i++)

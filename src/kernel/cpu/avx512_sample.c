@@ -81,21 +81,39 @@ static inline __m512i xor3(__m512i a, __m512i b, __m512i c)
     return _mm512_ternarylogic_epi64(a, b, c, 0x96);
 }
 
+/* sample_philox in every lane: once per row, so that the loop finds its keys as operands in memory. */
+typedef struct {
+    __m512i mix, key0, after0, after1, after2, key[10][2];
+} philox_lanes;
+
+static philox_lanes spread(const sample_philox *p)
+{
+    philox_lanes l = { .mix = broadcast(p->mix),
+                       .key0 = broadcast(p->key0),
+                       .after0 = broadcast(p->after0),
+                       .after1 = broadcast(p->after1),
+                       .after2 = broadcast(p->after2) };
+    for (int i = 0; i < 10; i++)
+        for (int j = 0; j < 2; j++)
+            l.key[i][j] = broadcast(p->key[i][j]);
+    return l;
+}
+
 /* The random words of ids 4 group … 4 group + 31. */
-static inline void draw_words(const sample_philox *p, uint32_t group, __m512i word[2])
+static inline void draw_words(const philox_lanes *p, uint32_t group, __m512i word[2])
 {
     const __m512i m0 = broadcast(0xD2511F53u), m1 = broadcast(0xCD9E8D57u);
     /* groups 0 … 3 in even lanes, 4 … 7 in odd ones: so unpacking below puts ids in order */
     const __m512i groups = _mm512_add_epi64(broadcast(group), _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7));
-    const __m512i b = _mm512_mul_epu32(m1, _mm512_xor_si512(groups, broadcast(p->mix)));
-    const __m512i a = _mm512_mul_epu32(m0, _mm512_xor_si512(high_half(b), broadcast(p->key0)));
-    philox_state s = { _mm512_xor_si512(b, broadcast(p->after0)), broadcast(p->after1),
-                       _mm512_xor_si512(high_half(a), broadcast(p->after2)), a };
+    const __m512i b = _mm512_mul_epu32(m1, _mm512_xor_si512(groups, p->mix));
+    const __m512i a = _mm512_mul_epu32(m0, _mm512_xor_si512(high_half(b), p->key0));
+    philox_state s = { _mm512_xor_si512(b, p->after0), p->after1, _mm512_xor_si512(high_half(a), p->after2),
+                       a };
 #pragma GCC unroll 7
     for (int i = 3; i < 10; i++) {
         const __m512i x = _mm512_mul_epu32(m0, s.c0), y = _mm512_mul_epu32(m1, s.c2);
-        s = (philox_state) { xor3(high_half(y), s.c1, broadcast(p->key[i][0])), y,
-                             xor3(high_half(x), s.c3, broadcast(p->key[i][1])), x };
+        s = (philox_state) { xor3(high_half(y), s.c1, p->key[i][0]), y,
+                             xor3(high_half(x), s.c3, p->key[i][1]), x };
     }
     const __m512i low = _mm512_mask_shuffle_epi32(s.c0, 0xaaaa, s.c1, _MM_PERM_CCAA);
     const __m512i high = _mm512_mask_shuffle_epi32(s.c2, 0xaaaa, s.c3, _MM_PERM_CCAA);
@@ -114,7 +132,8 @@ static inline __mmask16 may_win(__m512 z, __m512i word, __m512 max, sample_bound
 
 static int pass_choose(const float *z, int n, const float *block, const sample_scan *scan)
 {
-    const sample_philox philox = sample_philox_at(scan);
+    const sample_philox keys = sample_philox_at(scan);
+    const philox_lanes philox = spread(&keys);
     const __m512 max = _mm512_set1_ps(scan->max);
     int best = scan->first;
     float best_score = sample_noise(scan->params, scan->position, best);
