@@ -187,11 +187,17 @@ static void charge_all(batch *b, const round_times *t, phase forward)
     b->returned_ns = t->returned;
 }
 
-/* What plain decoding would have taken for the same tokens, less what this step took. */
-static int64_t net_saved(const batch *b, const round_plan *p, int committed)
+/* What plain decoding would have taken for the same tokens, less what this step took. A step that looked for drafts
+ * and verified none lost just the looking: the rest of it is the plain step, and its noise is no gain. */
+static int64_t net_saved(const batch *b, const round_plan *p, const round_times *t, int committed)
 {
+    int kept = 0;
+    for (int i = 0; i < p->members; i++)
+        kept += p->member[i].keep;
     if (p->phase != PHASE_TARGET_VERIFY)
         return 0;
+    if (kept == 0)
+        return -(t->drafted - t->drafting);
     double plain = budget_cost_ns(round_get_budget(b->config.round), p->members) * committed / p->members;
     return (int64_t)plain - b->record.wall_ns;
 }
@@ -227,7 +233,7 @@ static void record_step(batch *b, const round_plan *p, const round_times *t)
         memcpy(q->draft_tokens, m->draft.tokens, sizeof *q->draft_tokens * (size_t)m->keep);
         snprintf(q->rid, sizeof q->rid, "%d", b->in_round[i]->handle);
     }
-    s->net_saved_ns = net_saved(b, p, committed);
+    s->net_saved_ns = net_saved(b, p, t, committed);
 }
 
 /* Splits the step's counters over its requests. */
