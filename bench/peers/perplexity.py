@@ -12,8 +12,11 @@ Needs llama-cpp-python and numpy. Exit status 1 if the limit is missed.
 
 import argparse
 import math
+import os
 import sys
 import tempfile
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # not a speed test: llama.cpp's threads need not spin
 
 import foray_runs
 import llama_peer
