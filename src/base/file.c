@@ -91,6 +91,12 @@ done:
     return code;
 }
 
+void file_map_rest(const file_map *f)
+{
+    if (f->size > 0)
+        (void)madvise((void *)f->data, f->size, MADV_DONTNEED);
+}
+
 void file_unmap(file_map *f)
 {
     if (f->size != 0)

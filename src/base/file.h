@@ -15,6 +15,9 @@ typedef struct {
 int file_map_open(const char *path, file_map *out, foray_error *err);
 void file_unmap(file_map *f);
 
+/* Gives the memory of what was read so far back to the system; the data stays valid and comes back when touched. */
+void file_map_rest(const file_map *f);
+
 /* Reads a small file whole (ELIMIT above max_bytes). *data is owned by the caller (mem_free, MEM_GENERAL,
  * *bytes + 1) and ends in a NUL that *bytes does not count. */
 int file_read(const char *path, size_t max_bytes, char **data, size_t *bytes, foray_error *err);

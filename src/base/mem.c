@@ -109,6 +109,12 @@ static void give(void *p, size_t bytes)
     free((char *)p - alignment_of(bytes));
 }
 
+static bool comes_zeroed(size_t bytes)
+{
+    (void)bytes;
+    return false;
+}
+
 #else
 
 static void check_block(mem_tag tag, void *p, size_t bytes, const char *caller)
@@ -116,22 +122,48 @@ static void check_block(mem_tag tag, void *p, size_t bytes, const char *caller)
     (void)tag, (void)p, (void)bytes, (void)caller;
 }
 
+static size_t whole_pages(size_t bytes)
+{
+    return (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
+}
+
+/* A large block straight from the system: aligned for huge pages, zero, and not touched. */
+static void *map_block(size_t bytes)
+{
+    size_t size = whole_pages(bytes);
+    char *start = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED)
+        return NULL;
+    size_t before = -(uintptr_t)start & (HUGE_PAGE - 1);
+    if (before > 0)
+        munmap(start, before);
+    if (before < HUGE_PAGE)
+        munmap(start + before + size, HUGE_PAGE - before);
+    /* A refusal costs speed only: the block stands on small pages. */
+    (void)madvise(start + before, size, MADV_HUGEPAGE);
+    return start + before;
+}
+
 static void *take(mem_tag tag, size_t bytes)
 {
     (void)tag;
     void *p = NULL;
-    if (posix_memalign(&p, alignment_of(bytes), bytes != 0 ? bytes : 1) != 0)
-        return NULL;
-    /* A refusal costs speed only: the block stands on small pages. */
     if (bytes >= HUGE_PAGE)
-        (void)madvise(p, bytes & ~(size_t)(PAGE - 1), MADV_HUGEPAGE);
-    return p;
+        return map_block(bytes);
+    return posix_memalign(&p, alignment_of(bytes), bytes != 0 ? bytes : 1) == 0 ? p : NULL;
 }
 
 static void give(void *p, size_t bytes)
 {
-    (void)bytes;
-    free(p);
+    if (bytes >= HUGE_PAGE)
+        munmap(p, whole_pages(bytes));
+    else
+        free(p);
+}
+
+static bool comes_zeroed(size_t bytes)
+{
+    return bytes >= HUGE_PAGE;
 }
 
 #endif
@@ -151,7 +183,7 @@ void *mem_alloc(mem_tag tag, size_t bytes)
 void *mem_alloc_zeroed(mem_tag tag, size_t bytes)
 {
     void *p = mem_alloc(tag, bytes);
-    if (p != NULL)
+    if (p != NULL && !comes_zeroed(bytes))
         memset(p, 0, bytes);
     return p;
 }

@@ -159,8 +159,10 @@ static int open_all(foray_engine *e, foray_error *err)
         rc = open_round(e, err);
     if (rc == 0)
         rc = engine_measure_costs(e, err);
-    if (rc == 0)
+    if (rc == 0) {
         e->checksum = model_file_checksum(e->file);
+        model_file_rest(e->file);
+    }
     return rc;
 }
 

@@ -242,6 +242,12 @@ int model_file_open(const char *path, model_file **out, foray_error *err)
     return rc;
 }
 
+void model_file_rest(const model_file *f)
+{
+    for (int i = 0; i < (int)f->map_count; i++)
+        file_map_rest(&f->maps[i]);
+}
+
 void model_file_close(model_file *f)
 {
     if (!f)

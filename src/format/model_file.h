@@ -31,6 +31,8 @@ typedef enum { MODEL_FILE_GGUF, MODEL_FILE_HF } model_file_kind;
 /* Opens a GGUF file or a Hugging Face folder, recognised by content. *out is owned: model_file_close. */
 int model_file_open(const char *path, model_file **out, foray_error *err);
 void model_file_close(model_file *f);
+/* After loading: the mapped files' memory may go; views stay valid (file_map_rest). */
+void model_file_rest(const model_file *f);
 
 model_file_kind model_file_get_kind(const model_file *f);
 const char *model_file_path(const model_file *f);
