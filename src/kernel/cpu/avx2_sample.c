@@ -48,20 +48,57 @@ static inline __m256 mass_of(__m256 z, __m256 max, __m256 scale)
     return avx2_exp(_mm256_mul_ps(_mm256_sub_ps(clean, max), scale));
 }
 
-static float pass_mass(const float *z, int n, float max, float scale)
+static float pass_mass(const float *z, int n, float max, float scale, float *mass)
 {
     const __m256 top = _mm256_set1_ps(max), factor = _mm256_set1_ps(scale);
     __m256 low = _mm256_setzero_ps(), high = low;
-    int i = 0;
-    for (; i + 16 <= n; i += 16) {
-        low = _mm256_add_ps(low, mass_of(_mm256_loadu_ps(z + i), top, factor));
-        high = _mm256_add_ps(high, mass_of(_mm256_loadu_ps(z + i + 8), top, factor));
-    }
-    if (i < n) {
-        low = _mm256_add_ps(low, mass_of(load_some(z + i, n - i), top, factor));
-        high = _mm256_add_ps(high, mass_of(load_some(z + i + 8, n - i - 8), top, factor));
+    for (int i = 0; i < n; i += 16) {
+        const bool whole = i + 16 <= n;
+        const __m256 a = mass_of(whole ? _mm256_loadu_ps(z + i) : load_some(z + i, n - i), top, factor);
+        const __m256 b =
+            mass_of(whole ? _mm256_loadu_ps(z + i + 8) : load_some(z + i + 8, n - i - 8), top, factor);
+        low = _mm256_add_ps(low, a);
+        high = _mm256_add_ps(high, b);
+        if (mass) {
+            _mm256_maskstore_ps(mass + i, avx2_mask_below(n - i), a);
+            _mm256_maskstore_ps(mass + i + 8, avx2_mask_below(n - i - 8), b);
+        }
     }
     return avx2_tree(low, high);
+}
+
+/* The masses of the eight tokens from id on that are above the cut, or equal to it and not past `last`. */
+static inline __m256 mass_above(const float *z, const float *mass, int n, int id, __m256 cut, int last)
+{
+    const __m256i inside = avx2_mask_below(n - id);
+    const __m256 x = _mm256_maskload_ps(z + id, inside);
+    const __m256 equal =
+        _mm256_and_ps(_mm256_cmp_ps(x, cut, _CMP_EQ_OQ), _mm256_castsi256_ps(avx2_mask_below(last + 1 - id)));
+    const __m256 taken = _mm256_or_ps(_mm256_cmp_ps(x, cut, _CMP_GT_OQ), equal);
+    return _mm256_and_ps(_mm256_maskload_ps(mass + id, inside), taken);
+}
+
+static float pass_mass_above(const float *z, const float *mass, int n, float cut, int last)
+{
+    const __m256 least = _mm256_set1_ps(cut);
+    __m256 low = _mm256_setzero_ps(), high = low;
+    for (int i = 0; i < n; i += 16) {
+        low = _mm256_add_ps(low, mass_above(z, mass, n, i, least, last));
+        high = _mm256_add_ps(high, mass_above(z, mass, n, i + 8, least, last));
+    }
+    return avx2_tree(low, high);
+}
+
+static int pass_count(const float *z, int n, float cut)
+{
+    const __m256 least = _mm256_set1_ps(cut);
+    int count = 0, i = 0;
+    for (; i + 8 <= n; i += 8)
+        count += __builtin_popcount(
+            (unsigned)_mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(z + i), least, _CMP_GE_OQ)));
+    for (; i < n; i++)
+        count += z[i] >= cut;
+    return count;
 }
 
 static int pass_collect(const float *z, int n, const float *block, float cut, int32_t *ids)
@@ -181,6 +218,8 @@ static int pass_choose(const float *z, int n, const float *block, const sample_s
         memcpy(words, word, sizeof words);
         for (; left; left &= left - 1) {
             const int j = __builtin_ctz(left);
+            if (!sample_admits(scan, z[i + j], i + j))
+                continue;
             const float score = (z[i + j] - scan->max) * scan->scale + sample_gumbel(words[j]);
             if (score > best_score || (score == best_score && i + j < best)) {
                 best = i + j;

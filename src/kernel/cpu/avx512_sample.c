@@ -10,11 +10,16 @@
 #include "kernel/cpu/entries.h"
 #include "kernel/cpu/sample_scan.h"
 
+/* Lanes 0 … n - 1; none if n is negative, all if it is above 15. */
+static inline __mmask16 lanes_below(int n)
+{
+    return n >= 16 ? 0xffff : n > 0 ? avx512_mask_below(n) : 0;
+}
+
 /* Up to 16 logits from z on, those past n as -inf. */
 static inline __m512 load_some(const float *z, int n)
 {
-    const __mmask16 m = n >= 16 ? 0xffff : n > 0 ? avx512_mask_below(n) : 0;
-    return _mm512_mask_loadu_ps(_mm512_set1_ps(-INFINITY), m, z);
+    return _mm512_mask_loadu_ps(_mm512_set1_ps(-INFINITY), lanes_below(n), z);
 }
 
 static float pass_max(const float *z, int n, float *block)
@@ -31,16 +36,43 @@ static float pass_max(const float *z, int n, float *block)
     return _mm512_reduce_max_ps(all);
 }
 
-static float pass_mass(const float *z, int n, float max, float scale)
+static float pass_mass(const float *z, int n, float max, float scale, float *mass)
 {
     const __m512 top = _mm512_set1_ps(max), factor = _mm512_set1_ps(scale), none = _mm512_set1_ps(-INFINITY);
     __m512 sum = _mm512_setzero_ps();
     for (int i = 0; i < n; i += 16) {
         const __m512 clean =
             _mm512_max_ps(i + 16 <= n ? _mm512_loadu_ps(z + i) : load_some(z + i, n - i), none);
-        sum = _mm512_add_ps(sum, avx512_exp(_mm512_mul_ps(_mm512_sub_ps(clean, top), factor)));
+        const __m512 e = avx512_exp(_mm512_mul_ps(_mm512_sub_ps(clean, top), factor));
+        sum = _mm512_add_ps(sum, e);
+        if (mass)
+            _mm512_mask_storeu_ps(mass + i, lanes_below(n - i), e);
     }
     return avx512_tree(sum);
+}
+
+static float pass_mass_above(const float *z, const float *mass, int n, float cut, int last)
+{
+    const __m512 least = _mm512_set1_ps(cut);
+    __m512 sum = _mm512_setzero_ps();
+    for (int i = 0; i < n; i += 16) {
+        const __mmask16 inside = lanes_below(n - i), equal_too = lanes_below(last + 1 - i);
+        const __m512 x = load_some(z + i, n - i);
+        const __mmask16 above = _mm512_mask_cmp_ps_mask(inside, x, least, _CMP_GT_OQ);
+        const __mmask16 equal = _mm512_mask_cmp_ps_mask(inside & equal_too, x, least, _CMP_EQ_OQ);
+        sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(above | equal, mass + i));
+    }
+    return avx512_tree(sum);
+}
+
+static int pass_count(const float *z, int n, float cut)
+{
+    const __m512 least = _mm512_set1_ps(cut);
+    int count = 0;
+    for (int i = 0; i < n; i += 16)
+        count += __builtin_popcount(
+            _mm512_mask_cmp_ps_mask(lanes_below(n - i), load_some(z + i, n - i), least, _CMP_GE_OQ));
+    return count;
 }
 
 static int pass_collect(const float *z, int n, const float *block, float cut, int32_t *ids)
@@ -52,8 +84,8 @@ static int pass_collect(const float *z, int n, const float *block, float cut, in
         if (!(block[i / SAMPLE_BLOCK] >= cut))
             continue;
         for (int j = i; j < i + SAMPLE_BLOCK && j < n; j += 16) {
-            const __mmask16 inside = n - j < 16 ? avx512_mask_below(n - j) : 0xffff;
-            const __mmask16 m = _mm512_mask_cmp_ps_mask(inside, load_some(z + j, n - j), least, _CMP_GE_OQ);
+            const __mmask16 m =
+                _mm512_mask_cmp_ps_mask(lanes_below(n - j), load_some(z + j, n - j), least, _CMP_GE_OQ);
             _mm512_mask_compressstoreu_epi32(ids + count, m, _mm512_add_epi32(lane, _mm512_set1_epi32(j)));
             count += __builtin_popcount(m);
         }
@@ -155,6 +187,8 @@ static int pass_choose(const float *z, int n, const float *block, const sample_s
         memcpy(words, word, sizeof words);
         for (; left; left &= left - 1) {
             const int j = __builtin_ctz(left);
+            if (!sample_admits(scan, z[i + j], i + j))
+                continue;
             const float score = (z[i + j] - scan->max) * scan->scale + sample_gumbel(words[j]);
             if (score > best_score || (score == best_score && i + j < best)) {
                 best = i + j;

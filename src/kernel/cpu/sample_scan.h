@@ -21,7 +21,15 @@ typedef struct {
     int32_t position;
     int first;        /* the lowest id whose logit is max */
     float max, scale; /* y = (z - max) * scale */
+    uint64_t last;    /* the filter: keys up to this and y from `least` up are admitted; `first` always is */
+    float least;
 } sample_scan;
+
+/* Whether the filter admits a token. */
+static inline bool sample_admits(const sample_scan *scan, float z, int id)
+{
+    return sample_key(z, id) <= scan->last && (z - scan->max) * scan->scale >= scan->least;
+}
 
 /* Bits of the bound as a float: (z - max) * slope + offset, rounded to an integer. */
 typedef struct {
