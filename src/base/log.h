@@ -6,8 +6,9 @@
 typedef enum { LOG_QUIET, LOG_NORMAL, LOG_VERBOSE } log_level;
 
 void log_set_level(log_level level);
-void log_note(const char *format, ...) __attribute__((format(printf, 1, 2)));    /* verbose only */
-void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));    /* normal and up */
-void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2))); /* always; "foray: warning: …" */
+void log_note(const char *format, ...) __attribute__((format(printf, 1, 2))); /* verbose only */
+void log_info(const char *format, ...) __attribute__((format(printf, 1, 2))); /* normal and up */
+void log_warning(const char *format, ...)
+    __attribute__((format(printf, 1, 2))); /* always; "foray: warning: …" */
 
 #endif

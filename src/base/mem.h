@@ -12,7 +12,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum { MEM_GENERAL, MEM_WEIGHTS, MEM_CACHE, MEM_GRAPH, MEM_DEVICE, MEM_TEXT, MEM_RECORDS, MEM_TAGS } mem_tag;
+typedef enum {
+    MEM_GENERAL,
+    MEM_WEIGHTS,
+    MEM_CACHE,
+    MEM_GRAPH,
+    MEM_DEVICE,
+    MEM_TEXT,
+    MEM_RECORDS,
+    MEM_TAGS
+} mem_tag;
 
 const char *mem_tag_name(mem_tag tag);
 

@@ -8,8 +8,8 @@
 
 /* Everything is borrowed. Options are name and resolved value, in the table's order. */
 typedef struct {
-    const char *model;          /* file name, not the path */
-    uint64_t model_checksum;    /* XXH3 */
+    const char *model;       /* file name, not the path */
+    uint64_t model_checksum; /* XXH3 */
     const char *isa, *drafter, *graph_state, *recorded;
     int threads, concurrency, prompt_tokens, max_tokens;
     int spec_tokens;

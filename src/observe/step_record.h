@@ -28,12 +28,13 @@ typedef struct {
     int64_t forward_ct; /* number of the step, from 1 */
     bool decode;        /* false: prefill */
     int rank;
-    int budget; /* draft rows asked for; -1: not scheduled */
+    int budget;                              /* draft rows asked for; -1: not scheduled */
     int64_t wall_ns, phases_ns[PHASE_COUNT]; /* the parts sum to the wall exactly */
     int64_t plan_ns, update_ns;
     int64_t draft_segment_ns, verify_segment_ns, step_segment_ns; /* -1: not measured */
     int64_t net_saved_ns;
-    char route[PHASE_COUNT][STEP_ROUTE_BYTES]; /* "graph:1x4", "eager:prefill"; "" where the phase did not run */
+    char route[PHASE_COUNT]
+              [STEP_ROUTE_BYTES]; /* "graph:1x4", "eager:prefill"; "" where the phase did not run */
     int rows_live, rows_launched, rows_computed, experts_distinct;
     int64_t sum_nq, sum_nkv; /* query rows, and keys they saw: the step's real work */
     int waits;
