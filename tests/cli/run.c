@@ -19,10 +19,10 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "support/program.h"
+#include "support/cli_program.h"
 #include "support/tiny.h"
 
-#define RUN(setting, ...) program_run((const char *const[]) { __VA_ARGS__, NULL }, NULL, setting)
+#define RUN(setting, ...) cli_run((const char *const[]) { __VA_ARGS__, NULL }, NULL, setting)
 #define PROMPT "the cat and the dog and the cat and the"
 #define COMMIT "0123456789abcdef0123456789abcdef01234567"
 
@@ -56,31 +56,31 @@ static json_int_t whole(const json_t *object, const char *key)
 /* One answer with --json, which must succeed. The caller's. */
 static json_t *answer(const char *setting, const char *which, const char *spec)
 {
-    program_result r = RUN(setting, "run", "-m", which, "-p", PROMPT, "-n", "60", "--temp", "0",
-                           "--ignore-eos", "--spec", spec, "--json", "-q");
+    cli_result r = RUN(setting, "run", "-m", which, "-p", PROMPT, "-n", "60", "--temp", "0", "--ignore-eos",
+                       "--spec", spec, "--json", "-q");
     if (r.status)
         fail_msg("status %d: %s", r.status, r.err.data);
     assert_int_equal(r.err.len, 0);
     json_t *value = parsed(&r.out);
-    program_free(&r);
+    cli_free(&r);
     return value;
 }
 
-static void assert_refused(program_result r, int status, const char *text)
+static void assert_refused(cli_result r, int status, const char *text)
 {
     if (!r.err.data || !strstr(r.err.data, text))
         fail_msg("stderr does not say '%s' but: %s", text, r.err.data ? r.err.data : "");
     assert_int_equal(r.status, status);
     assert_int_equal(r.out.len, 0);
-    program_free(&r);
+    cli_free(&r);
 }
 
 static void stdout_is_the_text_alone(void **state)
 {
     (void)state;
     json_t *expected = answer(NULL, model, "ngram");
-    program_result r = RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "60", "--temp", "0", "--ignore-eos");
-    program_result quiet =
+    cli_result r = RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "60", "--temp", "0", "--ignore-eos");
+    cli_result quiet =
         RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "60", "--temp", "0", "--ignore-eos", "-q");
     const char *text = json_string_value(json_object_get(expected, "text"));
     size_t bytes = strlen(text);
@@ -90,8 +90,8 @@ static void stdout_is_the_text_alone(void **state)
     assert_non_null(strstr(r.err.data, "60 generated"));
     assert_string_equal(quiet.out.data, r.out.data);
     assert_int_equal(quiet.err.len, 0);
-    program_free(&r);
-    program_free(&quiet);
+    cli_free(&r);
+    cli_free(&quiet);
     json_decref(expected);
 }
 
@@ -135,19 +135,18 @@ static void the_json_account_adds_up(void **state)
 static void a_seed_repeats_a_sampled_text_and_a_drawn_one_is_reported(void **state)
 {
     (void)state;
-    program_result drawn =
-        RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "30", "--temp", "1", "--json", "-q");
+    cli_result drawn = RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "30", "--temp", "1", "--json", "-q");
     json_t *first = parsed(&drawn.out);
     char seed[32];
     snprintf(seed, sizeof seed, "%lld", (long long)whole(first, "seed"));
-    program_result again = RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "30", "--temp", "1", "--json",
-                               "-q", "-s", seed, "--spec", "off");
+    cli_result again = RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "30", "--temp", "1", "--json", "-q",
+                           "-s", seed, "--spec", "off");
     json_t *second = parsed(&again.out);
     assert_true(json_equal(json_object_get(first, "tokens"), json_object_get(second, "tokens")));
     json_decref(first);
     json_decref(second);
-    program_free(&drawn);
-    program_free(&again);
+    cli_free(&drawn);
+    cli_free(&again);
 }
 
 static void a_prompt_comes_from_a_file_or_a_pipe_without_its_last_line_end(void **state)
@@ -159,15 +158,15 @@ static void a_prompt_comes_from_a_file_or_a_pipe_without_its_last_line_end(void 
     fputs(PROMPT "\n", f);
     fclose(f);
     const char *const piped[] = { "run", "-m", model, "-n", "20", "--temp", "0", "-q", NULL };
-    program_result text = RUN(NULL, "run", "-m", model, "-n", "20", "--temp", "0", "-q", "-p", PROMPT);
-    program_result file = RUN(NULL, "run", "-m", model, "-n", "20", "--temp", "0", "-q", "-f", path);
-    program_result pipe = program_run(piped, PROMPT "\n", NULL);
+    cli_result text = RUN(NULL, "run", "-m", model, "-n", "20", "--temp", "0", "-q", "-p", PROMPT);
+    cli_result file = RUN(NULL, "run", "-m", model, "-n", "20", "--temp", "0", "-q", "-f", path);
+    cli_result pipe = cli_run(piped, PROMPT "\n", NULL);
     assert_int_equal(text.status, 0);
     assert_string_equal(file.out.data, text.out.data);
     assert_string_equal(pipe.out.data, text.out.data);
-    program_free(&text);
-    program_free(&file);
-    program_free(&pipe);
+    cli_free(&text);
+    cli_free(&file);
+    cli_free(&pipe);
 }
 
 static void every_line_of_the_steps_file_and_the_timeline_are_json(void **state)
@@ -175,8 +174,8 @@ static void every_line_of_the_steps_file_and_the_timeline_are_json(void **state)
     (void)state;
     const char *folder = tiny_folder(), *steps = tiny_path(folder, "steps.jsonl");
     const char *timeline = tiny_path(folder, "timeline.json");
-    program_result r = RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "20", "-q", "--steps", steps,
-                           "--timeline", timeline);
+    cli_result r = RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "20", "-q", "--steps", steps,
+                       "--timeline", timeline);
     assert_int_equal(r.status, 0);
     char *data;
     size_t bytes, count = 0;
@@ -193,7 +192,7 @@ static void every_line_of_the_steps_file_and_the_timeline_are_json(void **state)
     buf all = { .data = data, .len = bytes };
     json_decref(parsed(&all));
     mem_free(MEM_GENERAL, data, bytes + 1);
-    program_free(&r);
+    cli_free(&r);
 }
 
 static void what_cannot_be_meant_together_is_refused(void **state)
@@ -264,7 +263,7 @@ static void a_model_is_found_in_the_hugging_face_cache_by_what_refs_main_names(v
 static void inspect_lists_what_the_file_holds(void **state)
 {
     (void)state;
-    program_result r = RUN(NULL, "inspect", model, "--json"), text = RUN(NULL, "inspect", model);
+    cli_result r = RUN(NULL, "inspect", model, "--json"), text = RUN(NULL, "inspect", model);
     assert_int_equal(r.status, 0);
     json_t *all = parsed(&r.out), *config = json_object_get(all, "config"), *tensor;
     tiny_spec spec = tiny_default();
@@ -280,8 +279,8 @@ static void inspect_lists_what_the_file_holds(void **state)
     assert_true(i > 3);
     assert_int_equal(text.status, 0);
     json_decref(all);
-    program_free(&r);
-    program_free(&text);
+    cli_free(&r);
+    cli_free(&text);
 }
 
 static void an_interrupt_ends_the_text_and_still_gives_the_account(void **state)
@@ -290,12 +289,12 @@ static void an_interrupt_ends_the_text_and_still_gives_the_account(void **state)
     tiny_spec spec = tiny_default();
     spec.context = 1 << 15; /* so long that the text cannot be over before the signal comes */
     const char *const arguments[] = { "run", "-m", tiny_gguf(&spec), "-p", PROMPT, "--ignore-eos", NULL };
-    program_result r = program_interrupt(arguments);
+    cli_result r = cli_interrupt(arguments);
     assert_int_equal(r.status, 1);
     assert_true(r.out.len > 0);
     assert_non_null(strstr(r.err.data, "interrupted"));
     assert_non_null(strstr(r.err.data, "time "));
-    program_free(&r);
+    cli_free(&r);
 }
 
 static void a_full_disk_at_stdout_is_an_error(void **state)

@@ -10,9 +10,9 @@
 
 #include <string.h>
 
-#include "support/program.h"
+#include "support/cli_program.h"
 
-#define RUN(setting, ...) program_run((const char *const[]) { __VA_ARGS__, NULL }, NULL, setting)
+#define RUN(setting, ...) cli_run((const char *const[]) { __VA_ARGS__, NULL }, NULL, setting)
 
 static size_t lines(const buf *b)
 {
@@ -23,14 +23,14 @@ static size_t lines(const buf *b)
 }
 
 /* Status, one line on stderr that holds text, and nothing on stdout. */
-static void assert_refused(program_result r, int status, const char *text)
+static void assert_refused(cli_result r, int status, const char *text)
 {
     if (!r.err.data || !strstr(r.err.data, text))
         fail_msg("stderr does not say '%s' but: %s", text, r.err.data ? r.err.data : "");
     assert_int_equal(r.status, status);
     assert_int_equal(lines(&r.err), 1);
     assert_int_equal(r.out.len, 0);
-    program_free(&r);
+    cli_free(&r);
 }
 
 static void unknown_names_are_refused_with_the_nearest(void **state)
@@ -62,7 +62,7 @@ static void a_known_model_is_asked_for_by_name(void **state)
 static void help_is_an_answer_and_no_command_is_wrong_usage(void **state)
 {
     (void)state;
-    program_result asked = RUN(NULL, "help"), command = RUN(NULL, "run", "--help"), none = RUN(NULL, NULL);
+    cli_result asked = RUN(NULL, "help"), command = RUN(NULL, "run", "--help"), none = RUN(NULL, NULL);
     assert_int_equal(asked.status, 0);
     assert_non_null(strstr(asked.out.data, "inspect"));
     assert_int_equal(asked.err.len, 0);
@@ -71,9 +71,9 @@ static void help_is_an_answer_and_no_command_is_wrong_usage(void **state)
     assert_int_equal(none.status, 2);
     assert_int_equal(none.out.len, 0);
     assert_string_equal(none.err.data, asked.out.data);
-    program_free(&asked);
-    program_free(&command);
-    program_free(&none);
+    cli_free(&asked);
+    cli_free(&command);
+    cli_free(&none);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* program.c: spawns foray with pipes for its three streams. Input is small enough for a pipe's buffer. */
-#include "support/program.h"
+/* cli_program.c: spawns foray with pipes for its three streams. Input is small enough for a pipe's buffer. */
+#include "support/cli_program.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static void make_pipe(int ends[2])
 
 /* Reads both pipes to their ends, whichever speaks. interrupted: the process that gets SIGINT at the first
  * output; 0: none. */
-static void collect(int out, int err, pid_t interrupted, program_result *r)
+static void collect(int out, int err, pid_t interrupted, cli_result *r)
 {
     struct pollfd ends[2] = { { .fd = out, .events = POLLIN }, { .fd = err, .events = POLLIN } };
     buf *into[2] = { &r->out, &r->err };
@@ -48,10 +48,9 @@ static void collect(int out, int err, pid_t interrupted, program_result *r)
     }
 }
 
-static program_result run(const char *const *arguments, const char *input, const char *setting,
-                          bool interrupt)
+static cli_result run(const char *const *arguments, const char *input, const char *setting, bool interrupt)
 {
-    program_result r = { 0 };
+    cli_result r = { 0 };
     char *argv[ARGUMENTS] = { (char *)FORAY_BUILD "/foray" }, path[4096];
     char *environment[] = { path, (char *)"HOME=/nonexistent", (char *)"LANG=C.UTF-8", (char *)setting,
                             NULL };
@@ -87,17 +86,17 @@ static program_result run(const char *const *arguments, const char *input, const
     return r;
 }
 
-program_result program_run(const char *const *arguments, const char *input, const char *setting)
+cli_result cli_run(const char *const *arguments, const char *input, const char *setting)
 {
     return run(arguments, input, setting, false);
 }
 
-program_result program_interrupt(const char *const *arguments)
+cli_result cli_interrupt(const char *const *arguments)
 {
     return run(arguments, NULL, NULL, true);
 }
 
-void program_free(program_result *r)
+void cli_free(cli_result *r)
 {
     buf_free(&r->out);
     buf_free(&r->err);
