@@ -10,6 +10,8 @@
 #include <pcre2.h>
 #include <string.h>
 
+#include "text/unicode_gap.h"
+
 enum { MATCH_LIMIT = 50000000, HEAP_LIMIT_KIB = 65536, JIT_STACK = 1 << 20 };
 
 /* Unicode's White_Space, for use inside a class. */
@@ -18,13 +20,17 @@ enum { MATCH_LIMIT = 50000000, HEAP_LIMIT_KIB = 65536, JIT_STACK = 1 << 20 };
 #define TRAILING_SPACE "[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+"
 #define CONTRACTIONS "'s|'t|'re|'ve|'m|'ll|'d"
 
+#define L CLASS_LETTER
+#define N CLASS_NUMBER
+#define PS CLASS_PUNCTUATION CLASS_SYMBOL
+
 /* GPT-2's expression; "(byte-level)" stands for it in tokenizer.json. */
-#define GPT2 CONTRACTIONS "| ?\\p{L}+| ?\\p{N}+| ?[^" SPACE "\\p{L}\\p{N}]+|" TRAILING_SPACE
+#define GPT2 CONTRACTIONS "| ?[" L "]+| ?[" N "]+| ?[^" SPACE L N "]+|" TRAILING_SPACE
 
 /* The family of GPT-4's expression: words take one character in front, digits come in groups. */
 #define GPT4(digits)                                                                                         \
-    "(?i:" CONTRACTIONS ")|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?[^" SPACE                              \
-    "\\p{L}\\p{N}]+[\\r\\n]*|[" SPACE "]*[\\r\\n]+|" TRAILING_SPACE
+    "(?i:" CONTRACTIONS ")|[^\\r\\n" L N "]?[" L "]+|[" N "]" digits "| ?[^" SPACE L N "]+[\\r\\n]*|[" SPACE \
+    "]*[\\r\\n]+|" TRAILING_SPACE
 #define GPT4_REFERENCE(digits)                                                                               \
     "(?i:" CONTRACTIONS ")|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                                            \
     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
@@ -36,17 +42,17 @@ typedef struct {
 } rule;
 
 static const rule rules[] = {
-    { "smollm", { "(digits)", "(byte-level)" }, { "\\p{N}", GPT2 } },
+    { "smollm", { "(digits)", "(byte-level)" }, { "[" N "]", GPT2 } },
     { "gpt-2", { "(byte-level)" }, { GPT2 } },
-    { "llama-bpe", { GPT4_REFERENCE("\\p{N}{1,3}") }, { GPT4("\\p{N}{1,3}") } },
-    { "qwen2", { GPT4_REFERENCE("\\p{N}") }, { GPT4("\\p{N}") } },
+    { "llama-bpe", { GPT4_REFERENCE("\\p{N}{1,3}") }, { GPT4("{1,3}") } },
+    { "qwen2", { GPT4_REFERENCE("\\p{N}") }, { GPT4("") } },
     { "deepseek-v3",
       { "\\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+",
         "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+"
         "| ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+" },
-      { "\\p{N}{1,3}", "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+",
-        "[!-/:-@\\[-`{-~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
-        "?[\\p{P}\\p{S}]+[\\r\\n]*|[" SPACE "]*[\\r\\n]+|" TRAILING_SPACE } },
+      { "[" N "]{1,3}", "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+",
+        "[!-/:-@\\[-`{-~][A-Za-z]+|[^\\r\\n" L PS "]?[" L CLASS_MARK "]+| ?[" PS "]+[\\r\\n]*|[" SPACE
+        "]*[\\r\\n]+|" TRAILING_SPACE } },
 };
 
 enum { RULES = sizeof rules / sizeof rules[0] };

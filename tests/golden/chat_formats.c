@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "support/gguf_keys.h"
+#include "support/gguf_write.h"
 #include "text/vocab.h"
 
 #define VECTORS FORAY_TESTS "/golden/chat/"
@@ -99,22 +99,22 @@ static tokenizer *make(const made_up *m)
         token[i] = spelling[i];
         score[i] = -(float)i;
     }
-    gguf_keys g = { 0 };
-    gguf_keys_put_string(&g, "general.architecture", "llama");
-    gguf_keys_put_string(&g, "tokenizer.ggml.model", m->sentencepiece ? "llama" : "gpt2");
-    gguf_keys_put_strings(&g, "tokenizer.ggml.tokens", token, n);
-    gguf_keys_put_int32s(&g, "tokenizer.ggml.token_type", type, n);
+    gguf_writer g = { 0 };
+    gguf_key_string(&g, "general.architecture", "llama");
+    gguf_key_string(&g, "tokenizer.ggml.model", m->sentencepiece ? "llama" : "gpt2");
+    gguf_key_strings(&g, "tokenizer.ggml.tokens", token, n);
+    gguf_key_i32s(&g, "tokenizer.ggml.token_type", type, n);
     if (m->sentencepiece) {
-        gguf_keys_put_floats(&g, "tokenizer.ggml.scores", score, n);
+        gguf_key_f32s(&g, "tokenizer.ggml.scores", score, n);
     } else {
-        gguf_keys_put_strings(&g, "tokenizer.ggml.merges", pairs, 4);
-        gguf_keys_put_string(&g, "tokenizer.ggml.pre", "llama-bpe");
+        gguf_key_strings(&g, "tokenizer.ggml.merges", pairs, 4);
+        gguf_key_string(&g, "tokenizer.ggml.pre", "llama-bpe");
     }
-    gguf_keys_put_bool(&g, "tokenizer.ggml.add_bos_token", false);
-    gguf_keys_put_string(&g, "tokenizer.chat_template", "<think></think>"); /* makes them markers */
+    gguf_key_bool(&g, "tokenizer.ggml.add_bos_token", false);
+    gguf_key_string(&g, "tokenizer.chat_template", "<think></think>"); /* makes them markers */
     if (begin >= 0)
-        gguf_keys_put_uint32(&g, "tokenizer.ggml.bos_token_id", (uint32_t)begin);
-    gguf_keys_write(&g, PATH);
+        gguf_key_u32(&g, "tokenizer.ggml.bos_token_id", (uint32_t)begin);
+    gguf_finish_file(&g, PATH);
     foray_error err;
     model_file *f = NULL;
     tokenizer *t = NULL;

@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "support/gguf_keys.h"
+#include "support/gguf_write.h"
 #include "support/hf_folder.h"
 
 #define VECTORS FORAY_TESTS "/golden/tokenizers/"
@@ -186,20 +186,20 @@ static void assert_gguf_vectors(const char *name, const char *pre, bool prefix)
     static arrays a;
     memset(&a, 0, sizeof a);
     read_arrays(name, &a);
-    gguf_keys g = { 0 };
-    gguf_keys_put_string(&g, "general.architecture", "llama");
-    gguf_keys_put_string(&g, "tokenizer.ggml.model", pre != NULL ? "gpt2" : "llama");
-    gguf_keys_put_strings(&g, "tokenizer.ggml.tokens", a.token, a.count);
-    gguf_keys_put_int32s(&g, "tokenizer.ggml.token_type", a.type, a.count);
+    gguf_writer g = { 0 };
+    gguf_key_string(&g, "general.architecture", "llama");
+    gguf_key_string(&g, "tokenizer.ggml.model", pre != NULL ? "gpt2" : "llama");
+    gguf_key_strings(&g, "tokenizer.ggml.tokens", a.token, a.count);
+    gguf_key_i32s(&g, "tokenizer.ggml.token_type", a.type, a.count);
     if (pre != NULL) {
         assert_true(a.merge_count <= MOST_TOKENS);
-        gguf_keys_put_string(&g, "tokenizer.ggml.pre", pre);
-        gguf_keys_put_strings(&g, "tokenizer.ggml.merges", a.merges, a.merge_count);
+        gguf_key_string(&g, "tokenizer.ggml.pre", pre);
+        gguf_key_strings(&g, "tokenizer.ggml.merges", a.merges, a.merge_count);
     } else {
-        gguf_keys_put_floats(&g, "tokenizer.ggml.scores", a.score, a.count);
-        gguf_keys_put_bool(&g, "tokenizer.ggml.add_space_prefix", prefix);
+        gguf_key_f32s(&g, "tokenizer.ggml.scores", a.score, a.count);
+        gguf_key_bool(&g, "tokenizer.ggml.add_space_prefix", prefix);
     }
-    gguf_keys_write(&g, FOLDER ".gguf");
+    gguf_finish_file(&g, FOLDER ".gguf");
     tokenizer *t = open_tokenizer(FOLDER ".gguf");
     remove(FOLDER ".gguf");
     assert_vectors(t, name);

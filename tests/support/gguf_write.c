@@ -78,6 +78,12 @@ void gguf_key_i32s(gguf_writer *w, const char *key, const int32_t *values, size_
     buf_append(&w->keys, values, 4 * count);
 }
 
+void gguf_key_f32s(gguf_writer *w, const char *key, const float *values, size_t count)
+{
+    begin_array(w, key, GW_F32, count);
+    buf_append(&w->keys, values, 4 * count);
+}
+
 void gguf_tensor_at(gguf_writer *w, const char *name, uint32_t type, int dims, const int64_t *shape,
                     uint64_t offset)
 {

@@ -42,6 +42,7 @@ void gguf_key_bool(gguf_writer *w, const char *key, bool value);
 void gguf_key_string(gguf_writer *w, const char *key, const char *value);
 void gguf_key_strings(gguf_writer *w, const char *key, const char *const *values, size_t count);
 void gguf_key_i32s(gguf_writer *w, const char *key, const int32_t *values, size_t count);
+void gguf_key_f32s(gguf_writer *w, const char *key, const float *values, size_t count);
 
 /* A tensor by its type's number in the format; shape row-major. data is padded to the alignment. */
 void gguf_tensor(gguf_writer *w, const char *name, uint32_t type, int dims, const int64_t *shape,

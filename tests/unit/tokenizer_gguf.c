@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "support/gguf_keys.h"
+#include "support/gguf_write.h"
 #include "text/vocab.h"
 
 #define PATH FORAY_BUILD "/tokenizer_gguf.gguf"
@@ -44,28 +44,28 @@ static int32_t add(sketch *s, const char *spelling, token_type type, float score
     return (int32_t)i;
 }
 
-static void put_common(gguf_keys *g, const sketch *s)
+static void put_common(gguf_writer *g, const sketch *s)
 {
-    gguf_keys_put_string(g, "general.architecture", "llama");
-    gguf_keys_put_string(g, KEY("model"), s->model);
-    gguf_keys_put_strings(g, KEY("tokens"), s->token, s->count);
-    gguf_keys_put_int32s(g, KEY("token_type"), s->type, s->count);
+    gguf_key_string(g, "general.architecture", "llama");
+    gguf_key_string(g, KEY("model"), s->model);
+    gguf_key_strings(g, KEY("tokens"), s->token, s->count);
+    gguf_key_i32s(g, KEY("token_type"), s->type, s->count);
     if (s->pre != NULL)
-        gguf_keys_put_string(g, KEY("pre"), s->pre);
+        gguf_key_string(g, KEY("pre"), s->pre);
     if (strcmp(s->model, "gpt2") == 0)
-        gguf_keys_put_strings(g, KEY("merges"), s->merge, s->merges);
+        gguf_key_strings(g, KEY("merges"), s->merge, s->merges);
     else if (!s->no_scores)
-        gguf_keys_put_floats(g, KEY("scores"), s->score, s->count);
+        gguf_key_f32s(g, KEY("scores"), s->score, s->count);
     if (s->template != NULL)
-        gguf_keys_put_string(g, "tokenizer.chat_template", s->template);
+        gguf_key_string(g, "tokenizer.chat_template", s->template);
     if (s->no_prefix)
-        gguf_keys_put_bool(g, KEY("add_space_prefix"), false);
+        gguf_key_bool(g, KEY("add_space_prefix"), false);
 }
 
 /* Writes the file and loads it; err->text says why not. */
-static tokenizer *load_file(gguf_keys *g, foray_error *err)
+static tokenizer *load_file(gguf_writer *g, foray_error *err)
 {
-    gguf_keys_write(g, PATH);
+    gguf_finish_file(g, PATH);
     model_file *f = NULL;
     tokenizer *t = NULL;
     err->code = 0;
@@ -82,15 +82,20 @@ static tokenizer *load_file(gguf_keys *g, foray_error *err)
 
 static tokenizer *load(const sketch *s, foray_error *err)
 {
-    gguf_keys g = { 0 };
+    gguf_writer g = { 0 };
     put_common(&g, s);
     return load_file(&g, err);
 }
 
-static void assert_refused(gguf_keys *g, int code, const char *words)
+static int64_t blocks_of(const gguf_writer *g)
+{
+    return (g->keys.data != NULL) + (g->tensors.data != NULL) + (g->data.data != NULL);
+}
+
+static void assert_refused(gguf_writer *g, int code, const char *words)
 {
     foray_error err;
-    int64_t before = mem_get_stats().blocks - (g->body.data != NULL); /* load_file frees the body */
+    int64_t before = mem_get_stats().blocks - blocks_of(g); /* load_file frees them */
     tokenizer *t = load_file(g, &err);
     if (t != NULL || err.code != code || strstr(err.text, words) == NULL)
         fail_msg("expected code %d with \"%s\", got %d: %s", code, words, err.code, err.text);
@@ -99,7 +104,7 @@ static void assert_refused(gguf_keys *g, int code, const char *words)
 
 static void assert_sketch_refused(const sketch *s, int code, const char *words)
 {
-    gguf_keys g = { 0 };
+    gguf_writer g = { 0 };
     put_common(&g, s);
     assert_refused(&g, code, words);
 }
@@ -274,12 +279,12 @@ static void begin_of_text_comes_exactly_once(void **state)
     sketch s;
     foray_error err;
     for (int asked = 0; asked < 2; asked++) {
-        gguf_keys g = { 0 };
+        gguf_writer g = { 0 };
         start_byte_level(&s);
         int32_t begin = add(&s, "<s>", TOKEN_CONTROL, 0);
         put_common(&g, &s);
-        gguf_keys_put_uint32(&g, KEY("bos_token_id"), (uint32_t)begin);
-        gguf_keys_put_bool(&g, KEY("add_bos_token"), asked);
+        gguf_key_u32(&g, KEY("bos_token_id"), (uint32_t)begin);
+        gguf_key_bool(&g, KEY("add_bos_token"), asked);
         tokenizer *t = load_file(&g, &err);
         assert_int_equal(tokenizer_begin_id(t), begin);
         if (asked) {
@@ -301,14 +306,14 @@ static void ends_are_the_files_and_the_turn_markers_of_the_template(void **state
     (void)state;
     sketch s;
     foray_error err;
-    gguf_keys g = { 0 };
+    gguf_writer g = { 0 };
     start_byte_level(&s);
     int32_t eos = add(&s, "<eos>", TOKEN_CONTROL, 0), eot = add(&s, "<eot>", TOKEN_CONTROL, 0);
     int32_t im_end = add(&s, "<|im_end|>", TOKEN_CONTROL, 0), end = add(&s, "<|end|>", TOKEN_CONTROL, 0);
     s.template = "<|im_end|>";
     put_common(&g, &s);
-    gguf_keys_put_uint32(&g, KEY("eos_token_id"), (uint32_t)eos);
-    gguf_keys_put_uint32(&g, KEY("eot_token_id"), (uint32_t)eot);
+    gguf_key_u32(&g, KEY("eos_token_id"), (uint32_t)eos);
+    gguf_key_u32(&g, KEY("eot_token_id"), (uint32_t)eot);
     tokenizer *t = load_file(&g, &err);
     size_t n;
     const int32_t *ends = tokenizer_end_ids(t, &n), expected[] = { eos, eot, im_end };
@@ -377,7 +382,7 @@ static void damage_is_refused_with_its_place(void **state)
 {
     (void)state;
     sketch s;
-    gguf_keys g = { 0 };
+    gguf_writer g = { 0 };
     start_byte_level(&s);
     s.merge[s.merges++] = "a b";
     assert_sketch_refused(&s, FORAY_EFILE, "merge 0 makes \"ab\", which is not a token");
@@ -402,9 +407,9 @@ static void damage_is_refused_with_its_place(void **state)
     assert_sketch_refused(&s, FORAY_EFILE, "scores");
     start_byte_level(&s);
     put_common(&g, &s);
-    gguf_keys_put_uint32(&g, KEY("eos_token_id"), 256);
+    gguf_key_u32(&g, KEY("eos_token_id"), 256);
     assert_refused(&g, FORAY_EFILE, "eos_token_id is 256, but there are 256 tokens");
-    gguf_keys_put_string(&g, "general.architecture", "llama");
+    gguf_key_string(&g, "general.architecture", "llama");
     assert_refused(&g, FORAY_EFILE, "no tokenizer");
 }
 
@@ -417,9 +422,9 @@ static void memory_that_runs_out_is_an_error_and_leaks_nothing(void **state)
     add(&s, "aa", TOKEN_NORMAL, 0);
     add(&s, "<x>", TOKEN_CONTROL, 0);
     s.merge[s.merges++] = "a a";
-    gguf_keys g = { 0 };
+    gguf_writer g = { 0 };
     put_common(&g, &s);
-    gguf_keys_write(&g, PATH);
+    gguf_finish_file(&g, PATH);
     model_file *f = NULL;
     assert_int_equal(model_file_open(PATH, &f, &err), 0);
     int64_t before = mem_get_stats().blocks;
