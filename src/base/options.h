@@ -56,7 +56,6 @@ typedef enum {
     OPT_ROWS,        /* bench */
     OPT_REQUESTS,    /* bench */
     OPT_ROOFLINE,    /* bench */
-    OPT_AB,          /* bench */
     OPT_CONTEXT,
     OPT_THREADS,
     OPT_ISA,

@@ -103,8 +103,6 @@ const option_row option_rows[OPT_COUNT] = {
                        .high = 64, .fallback = "1", .help = "requests in one step" },
     [OPT_ROOFLINE] = { "roofline", NULL, KIND_FLAG, SECTION_MEASURE, BENCH,
                        .help = "each kernel's time against the machine's peaks" },
-    [OPT_AB] = { "ab", NULL, KIND_STRINGS, SECTION_MEASURE, BENCH, .argument = "OPTIONS",
-                 .help = "given twice: compare two sets of options, interleaved" },
     [OPT_CONTEXT] = { "context", "c", KIND_INT, SECTION_MACHINE, ENGINE | INSPECT, .argument = "N", .low = 1,
                       .high = TOKENS_MAX, .word = "model", .fallback = "model",
                       .help = "tokens of context; model: the model's own, bounded by memory" },

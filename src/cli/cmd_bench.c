@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "cli/bench_prompts.h"
 #include "cli/bench_report.h"
+#include "cli/bench_roofline.h"
 #include "cli/commands.h"
 #include "cli/model_path.h"
 #include "cli/setup.h"
@@ -24,7 +25,7 @@
 #include "observe/manifest.h"
 #include "spec/round.h"
 
-enum { MOST_ROWS_OUT = 128, MOST_COUNTS = 16, SD_TOKENS = 160, MOST_TOKENS = 4096 };
+enum { MOST_ROWS_OUT = 128, MOST_COUNTS = 16, SD_TOKENS = 160, ROOFLINE_TOKENS = 128, MOST_TOKENS = 4096 };
 
 typedef struct {
     const options *o;
@@ -98,9 +99,8 @@ static int run_requests(bench *b, const foray_request_config *c, int n, answer *
 }
 
 /* A greedy request of n generated tokens after a prompt of `prompt` made-up ones. */
-static foray_request_config plain_request(const bench *b, const int32_t *ids, int prompt, int n)
+static foray_request_config plain_request(const int32_t *ids, int prompt, int n)
 {
-    (void)b;
     return (foray_request_config){ .prompt = ids, .prompt_count = (size_t)prompt, .max_tokens = n, .ignore_eos = true,
                                    .sampling = { .top_p = 1, .repeat_penalty = 1 }, .logprobs = -1 };
 }
@@ -137,7 +137,7 @@ static int bench_generate_row(bench *b, int prompt, int n, int depth, bool with_
     for (int i = 0; ids && i < have; i++)
         ids[i] = i * 7 % foray_engine_info(b->engine).vocab;
     for (int i = -1; i < b->reps && rc == 0; i++) { /* the first one warms up */
-        foray_request_config c = plain_request(b, ids, have, n + 1);
+        foray_request_config c = plain_request(ids, have, n + 1);
         rc = run_requests(b, &c, b->requests, a);
         if (rc == 0 && i >= 0) {
             r->ms[r->samples++] = (double)(with_prompt ? a->account.wall_ns : a->account.decode_ns) / 1e6;
@@ -205,7 +205,7 @@ static int bench_pair(bench *b, const bench_prompt *p, bench_row *r, double *spe
         return fail(b->err, FORAY_ENOMEM, "bench: no memory");
     int rc = foray_encode_chat(b->engine, &message, 1, &ids, &count, b->err);
     if (rc == 0) {
-        foray_request_config c = plain_request(b, ids, (int)count, tokens);
+        foray_request_config c = plain_request(ids, (int)count, tokens);
         drafter *d = round_get_drafter(engine_round(b->engine));
         for (int turn = 0; turn < 2 && rc == 0; turn++) { /* which goes first alternates */
             bool speculate = (r->samples + turn) % 2 == 0;
@@ -267,6 +267,7 @@ static int reopen(bench *b, const char *path, const char *spec, int spec_tokens)
     c.spec_tokens = spec_tokens;
     c.max_requests = b->requests;
     c.progress = NULL;
+    c.record = options_flag(b->o, OPT_ROOFLINE);
     foray_close(b->engine);
     b->engine = NULL;
     return foray_open(&c, &b->engine, b->err);
@@ -325,6 +326,30 @@ static int bench_speculation(bench *b, const char *path)
     return rc;
 }
 
+/* Plain decoding once more, with every task recorded. */
+static int roofline(bench *b, const char *path, buf *out)
+{
+    int32_t id = 1;
+    int rc = reopen(b, path, "off", 0);
+    size_t capacity = rc == 0 ? ring_capacity(engine_ring(b->engine)) : 0;
+    task_record *tasks = mem_alloc(MEM_GENERAL, capacity * sizeof *tasks);
+    answer *a = mem_alloc(MEM_GENERAL, sizeof *a);
+    if (rc == 0 && (!tasks || !a))
+        rc = fail(b->err, FORAY_ENOMEM, "bench: no memory for %zu task records", capacity);
+    if (rc == 0) {
+        foray_request_config c = plain_request(&id, 1, ROOFLINE_TOKENS);
+        rc = run_requests(b, &c, b->requests, a);
+    }
+    if (rc == 0) {
+        uint64_t lost;
+        size_t count = ring_read(engine_ring(b->engine), tasks, capacity, &lost);
+        bench_roofline(tasks, count, median_bandwidth(b), peaks_fma(b->peaks, b->setting.threads), out);
+    }
+    mem_free(MEM_GENERAL, a, sizeof *a);
+    mem_free(MEM_GENERAL, tasks, capacity * sizeof *tasks);
+    return rc;
+}
+
 /* What every row says: read off the model's file. */
 static int describe(bench *b, const char *path)
 {
@@ -353,7 +378,7 @@ static int describe(bench *b, const char *path)
     return 0;
 }
 
-static int run_all(bench *b, const char *path)
+static int run_all(bench *b, const char *path, buf *out)
 {
     int rc = describe(b, path);
     if (rc == 0)
@@ -376,7 +401,9 @@ static int run_all(bench *b, const char *path)
         rc = bench_speculation(b, path);
     for (int i = 0; i < b->count; i++)
         b->rows[i].read_bandwidth = median_bandwidth(b);
-    return rc;
+    if (rc == 0)
+        bench_report(&b->setting, b->rows, b->count, options_string(b->o, OPT_OUTPUT), out);
+    return rc == 0 && options_flag(b->o, OPT_ROOFLINE) ? roofline(b, path, out) : rc;
 }
 
 int cmd_bench(const options *o)
@@ -391,11 +418,9 @@ int cmd_bench(const options *o)
     if (rc == 0)
         rc = model_path_find(options_has(o, OPT_MODEL) ? options_string(o, OPT_MODEL) : MODEL_PATH_DEFAULT, &path, &err);
     if (rc == 0)
-        rc = run_all(&b, path.data);
-    if (rc == 0) {
-        bench_report(&b.setting, b.rows, b.count, options_string(o, OPT_OUTPUT), &text);
+        rc = run_all(&b, path.data, &text);
+    if (rc == 0)
         rc = commands_print(&text, &err);
-    }
     foray_close(b.engine);
     peaks_close(b.peaks);
     team_close(b.team);

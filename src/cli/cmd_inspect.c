@@ -1,6 +1,6 @@
 /* cmd_inspect.c: `foray inspect MODEL`: what a model's files say, and what running it would take.
  *
- * Opens the files only; nothing is packed or run. A model that foray cannot run is inspected all the same: the
+ * Opens the files only; nothing is packed or run, except with --graph, which prints the graphs of a round. A model that foray cannot run is inspected all the same: the
  * reason stands where its config or tokenizer would. Strings of the file are printed as JSON strings, so that no
  * control byte of a hostile file reaches the terminal.
  */
@@ -10,7 +10,10 @@
 
 #include "cli/commands.h"
 #include "cli/model_path.h"
+#include "cli/setup.h"
+#include "engine/score.h"
 #include "model/names.h"
+#include "spec/round.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
@@ -295,6 +298,27 @@ static int choose_model(const options *o, const char **name, foray_error *err)
     return 0;
 }
 
+/* The graphs that one request replays: plain decoding, and a verify round of the drafter's width. */
+static int put_graphs(const options *o, const char *path, buf *out, foray_error *err)
+{
+    foray_config c = setup_config(o, path);
+    foray_engine *e;
+    c.progress = NULL;
+    int rc = foray_open(&c, &e, err);
+    if (rc != 0)
+        return rc;
+    int verify = round_upper_rows(engine_round(e), 1);
+    buf_puts(out, "{\"graphs\":[{\"phase\":\"decode\",\"requests\":1,\"rows\":1,\"graph\":");
+    rc = engine_graph_json(e, 1, 1, out, err);
+    if (rc == 0 && verify > 1) {
+        buf_printf(out, "},\n{\"phase\":\"target_verify\",\"requests\":1,\"rows\":%d,\"graph\":", verify);
+        rc = engine_graph_json(e, 1, verify, out, err);
+    }
+    buf_puts(out, "}]}\n");
+    foray_close(e);
+    return rc;
+}
+
 int cmd_inspect(const options *o)
 {
     foray_error err;
@@ -302,7 +326,14 @@ int cmd_inspect(const options *o)
     inspection in = { 0 };
     const char *name;
     int rc = choose_model(o, &name, &err);
-    if (rc || (rc = model_path_find(name, &path, &err)) || (rc = model_file_open(path.data, &in.file, &err)))
+    if (rc || (rc = model_path_find(name, &path, &err)))
+        goto done;
+    if (options_flag(o, OPT_INSPECT_GRAPH)) {
+        rc = put_graphs(o, path.data, &text, &err);
+        rc = rc ? rc : commands_print(&text, &err);
+        goto done;
+    }
+    if ((rc = model_file_open(path.data, &in.file, &err)))
         goto done;
     model_config_read(in.file, &in.config, &in.config_fault);
     if (!in.config_fault.code)

@@ -3,6 +3,7 @@
 #ifndef FORAY_ENGINE_SCORE_H
 #define FORAY_ENGINE_SCORE_H
 
+#include "base/buf.h"
 #include "foray.h"
 
 /* Runs ids[0 … n) from an empty cache, `chunk` rows per pass (0: the engine's), and calls row for every position
@@ -23,9 +24,13 @@ int engine_time_rows(foray_engine *e, int depth, const int *rows, int count, int
 /* timing.c: time of reading n prompt tokens after `depth` others, logits of the last one included. */
 int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, foray_error *err);
 
+/* The graph of rounds of `requests` requests and at most `rows` rows, as JSON (device.h, graph_json). */
+int engine_graph_json(foray_engine *e, int requests, int rows, buf *out, foray_error *err);
+
 /* Tests and benchmarks: decisions of their own in the round's place (spec/round.h). */
 struct round_loop *engine_round(foray_engine *e);
 struct cache *engine_cache(foray_engine *e);
 struct device *engine_device(foray_engine *e);
+struct ring *engine_ring(foray_engine *e); /* NULL: opened without record */
 
 #endif

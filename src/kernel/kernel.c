@@ -117,6 +117,59 @@ kernel_cost kernel_get_cost(kernel_id id, const kernel_args *args)
     return (kernel_cost) { 0 };
 }
 
+/* Attention over the entries that the live spans really see. */
+static kernel_cost live_attention(const args_attention *a)
+{
+    kernel_cost cost = { 0 };
+    double d = a->kv.head_dim;
+    int spans = a->span_count ? *a->span_count : a->max_spans;
+    for (int i = 0; i < spans; i++) {
+        const row_span *s = &a->spans[i];
+        int last = s->first_position + s->rows;
+        double seen = a->window && a->window < last ? a->window : last;
+        cost.flops += 4.0 * s->rows * a->heads * d * seen;
+        cost.bytes += 4.0 * seen * a->kv.kv_heads * d + 8.0 * s->rows * a->heads * d;
+    }
+    return cost;
+}
+
+kernel_cost kernel_get_live_cost(kernel_id id, const kernel_args *args)
+{
+    kernel_args live = *args;
+    switch (id) {
+    case KERNEL_ATTENTION:
+        return live_attention(&args->attention);
+    case KERNEL_EMBED:
+        live.embed.rows.max = rows_live(args->embed.rows);
+        break;
+    case KERNEL_QUANT:
+        live.quant.rows.max = rows_live(args->quant.rows);
+        break;
+    case KERNEL_MATMUL:
+        live.matmul.rows.max = rows_live(args->matmul.rows);
+        break;
+    case KERNEL_ROPE_ANGLES:
+        live.rope_angles.rows.max = rows_live(args->rope_angles.rows);
+        break;
+    case KERNEL_ROPE_STORE:
+        live.rope_store.rows.max = rows_live(args->rope_store.rows);
+        break;
+    case KERNEL_NORM_ADD:
+        live.norm_add.rows.max = rows_live(args->norm_add.rows);
+        break;
+    case KERNEL_GATHER:
+        live.gather.rows.max = rows_live(args->gather.rows);
+        break;
+    case KERNEL_SAMPLE:
+        live.sample.rows.max = rows_live(args->sample.rows);
+        break;
+    case KERNEL_HOST:
+    case KERNEL_COUNT:
+        break;
+    }
+    return kernel_get_cost(id, &live);
+}
+
 /* ---- accesses ---- */
 
 typedef struct {

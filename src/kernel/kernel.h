@@ -236,6 +236,9 @@ typedef struct {
 /* Work of the launched rows, for the roofline report: floating or integer operations, bytes that must move. */
 kernel_cost kernel_get_cost(kernel_id id, const kernel_args *args);
 
+/* The same for the rows that are live, read from device memory: call it when the kernel has just run. */
+kernel_cost kernel_get_live_cost(kernel_id id, const kernel_args *args);
+
 /* One buffer that a kernel reads or writes. */
 typedef struct {
     const void *start;

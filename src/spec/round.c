@@ -210,6 +210,16 @@ static const char *refuse_graph(const round_loop *r)
     return NULL;
 }
 
+/* Upper bounds of the launches: the tiers, and the longest sequence there can be. */
+static void set_bounds(round_loop *r, int requests, int rows)
+{
+    round_plan *p = &r->plan;
+    int most = p->phase == PHASE_PREFILL ? r->max_rows : r->max_decode_rows;
+    p->rows_launched = plan_tier(rows) < most ? plan_tier(rows) : most;
+    p->slots_launched = plan_tier(requests);
+    p->max_length = cache_table_stride(r->config.cache, 0) * r->config.model->kv.page_rows;
+}
+
 /* Seals part A: bounds of the launches and the route. */
 static void seal_bounds(round_loop *r)
 {
@@ -229,10 +239,7 @@ static void seal_bounds(round_loop *r)
             m->draft_room = 0;
         rows += m->chunk + m->draft_room;
     }
-    int most = p->phase == PHASE_PREFILL ? r->max_rows : r->max_decode_rows;
-    p->rows_launched = plan_tier(rows) < most ? plan_tier(rows) : most;
-    p->slots_launched = plan_tier(p->members);
-    p->max_length = cache_table_stride(r->config.cache, 0) * r->config.model->kv.page_rows;
+    set_bounds(r, p->members, rows);
     const char *refused = refuse_graph(r);
     if (refused)
         snprintf(p->route, sizeof p->route, "eager:%s", refused);
@@ -363,9 +370,8 @@ int round_create(const round_config *config, round_loop **out, foray_error *err)
     if (!r)
         return fail(err, FORAY_ENOMEM, "round: no memory");
     r->config = *config;
-    int drafts = config->drafter ? config->spec_tokens : 0;
-    r->max_decode_rows = plan_tier(config->max_requests * (1 + drafts));
-    r->max_decode_rows = r->max_decode_rows < BUDGET_MAX_ROWS ? r->max_decode_rows : BUDGET_MAX_ROWS;
+    r->max_decode_rows = BUDGET_MAX_ROWS;
+    r->max_decode_rows = plan_tier(round_upper_rows(r, config->max_requests));
     r->max_rows = plan_tier(config->prefill_chunk > r->max_decode_rows ? config->prefill_chunk : r->max_decode_rows);
     budget_init(&r->budget, config->spec_budget);
     int rc = stream_create(config->device, "main", &r->stream, err);
@@ -441,6 +447,24 @@ float round_logprob(const round_loop *r, const plan_member *m, int i)
 const budget *round_get_budget(const round_loop *r)
 {
     return &r->budget;
+}
+
+int round_upper_rows(const round_loop *r, int requests)
+{
+    int rows = requests * (1 + (r->config.drafter ? r->config.spec_tokens : 0));
+    return rows < r->max_decode_rows ? rows : r->max_decode_rows;
+}
+
+int round_graph_json(round_loop *r, int requests, int rows, buf *out, foray_error *err)
+{
+    graph *g;
+    plan_open(&r->plan, r->rounds);
+    r->plan.phase = rows > requests ? PHASE_TARGET_VERIFY : PHASE_DECODE;
+    set_bounds(r, requests, rows);
+    int rc = graph_of(r, &g, err);
+    if (rc == 0)
+        graph_json(g, out);
+    return rc;
 }
 
 uint64_t round_graph_bytes(const round_loop *r)

@@ -82,6 +82,10 @@ const budget *round_get_budget(const round_loop *r);
 /* A round of this many rows and requests has taken so long: refreshes the budget's tables. */
 void round_observe(round_loop *r, int64_t wall_ns);
 
+/* The most rows that rounds of so many requests have when nobody reads a prompt. */
+int round_upper_rows(const round_loop *r, int requests);
+/* The graph of a round of `requests` requests and at most `rows` rows, as JSON; captured if it is not yet. */
+int round_graph_json(round_loop *r, int requests, int rows, buf *out, foray_error *err);
 uint64_t round_graph_bytes(const round_loop *r);
 pass *round_pass(round_loop *r);
 stream *round_stream(round_loop *r);

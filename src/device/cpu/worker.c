@@ -190,8 +190,11 @@ static void write_record(ring *r, const task *t, int64_t end_ns)
     if (t->start_ns == 0)
         return; /* recording began in the middle */
     const task_mark *m = t->node >= 0 ? &t->graph->launch->mark : &((const queued *)t)->mark;
+    kernel_cost cost = kernel_get_live_cost(t->id, &t->args);
     task_record record = {
         .name = kernel_name(t->id, &t->args),
+        .flops = cost.flops,
+        .bytes = cost.bytes,
         .kernel_class = (uint8_t)kernel_get_class(t->id),
         .phase = (uint8_t)m->phase,
         .stream = (int16_t)t->stream,
