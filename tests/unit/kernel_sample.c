@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel/cpu/sample_scan.h"
 #include "kernel/ref/sample.h"
 #include "support/kernel_runner.h"
 
@@ -89,6 +90,7 @@ static void make_row(float *z, int vocab, int kind)
                : kind == 5 ? (u < 0.2f ? NAN : 3.0f * u)                         /* broken ones among them */
                : kind == 6 ? (u > 0.97f ? INFINITY : u)
                : kind == 7 ? NAN
+               : kind == 9 ? 0.3f * u          /* flat, all different */
                            : 0.01f * u + 1e3f; /* flat, far from 0 */
     }
     if (kind == 2)
@@ -516,6 +518,45 @@ static void noise_is_gumbel_and_below_its_bound(void **state)
     assert_true(fabs(mean - 0.5772157) < 0.02 && fabs(variance - 1.6449341) < 0.04);
 }
 
+/* The scan's shortcut must let every token through that would beat or equal the best score. */
+static void no_possible_winner_is_passed_over(void **state)
+{
+    (void)state;
+    static const float scales[] = { 1.0f, 1.25f, 1e-4f, 3e5f };
+    for (int c = 0; c < 40000; c++) {
+        const sample_scan scan = { .max = 30.0f * runner_float(61, &counter), .scale = scales[c % 4] };
+        const float z = scan.max - (12.0f + 12.0f * runner_float(62, &counter)) / scan.scale;
+        const float best = 9.0f + 11.5f * runner_float(63, &counter), y = (z - scan.max) * scan.scale;
+        const sample_bound bound = sample_bound_at(&scan, best);
+        uint32_t low = 0, high = 0x7fffffff; /* the largest k, hence least noise, that still reaches best */
+        while (low < high) {
+            const uint32_t k = low + (high - low + 1) / 2;
+            if (y + sample_gumbel(k << 1) >= best)
+                low = k;
+            else
+                high = k - 1;
+        }
+        if (y + sample_gumbel(low << 1) < best)
+            continue;
+        const int32_t bits = (int32_t)rintf(fmaf(z - scan.max, bound.slope, bound.offset));
+        assert_true((float)(int32_t)low < vmath_float((uint32_t)bits));
+        assert_true(y + SAMPLE_NOISE_MAX >= best);
+    }
+}
+
+static void equal_scores_go_to_the_lowest_id(void **state)
+{
+    (void)state;
+    /* Found by search: with these seeds -1 + noise of token 0 is exactly the noise of token 1. */
+    static const uint64_t seeds[] = { 68321887, 82649755, 84003018 };
+    const float z[2] = { -1.0f, 0.0f };
+    for (int i = 0; i < 3; i++) {
+        const sample_params p = plain(seeds[i]);
+        assert_true(-1.0f + sample_noise(&p, 0, 0) == sample_noise(&p, 0, 1));
+        assert_int_equal(draw_everywhere(z, 2, p, no_history, 0).token, 0);
+    }
+}
+
 static void rows_do_not_mind_their_neighbours(void **state)
 {
     (void)state;
@@ -562,10 +603,10 @@ static void large_vocabularies_are_scanned_without_a_miss(void **state)
     static float z[MAX_VOCAB];
     for (int c = 0; c < 60; c++) {
         const int vocab = MAX_VOCAB - c;
-        make_row(z, vocab, c % 3 ? 0 : 8);
+        make_row(z, vocab, c % 3 ? 0 : 8 + c % 2);
         sample_params p = plain((uint64_t)c);
         p.temperature = c % 4 ? 1.0f : 0.5f;
-        p.top_k = c % 5 == 1 ? 100 : 0;
+        p.top_k = c % 5 == 1 ? (c % 4 ? 1500 : 100) : 0;
         p.top_p = c % 10 == 2 ? 0.95f : 1.0f;
         p.min_p = c % 5 == 3 ? 0.02f : 0.0f;
         draw_everywhere(z, vocab, p, no_history, 3 * c);
@@ -587,6 +628,8 @@ int main(void)
         cmocka_unit_test(adjacent_positions_and_seeds_are_independent),
         cmocka_unit_test(shared_noise_agrees_with_the_stated_probability),
         cmocka_unit_test(noise_is_gumbel_and_below_its_bound),
+        cmocka_unit_test(no_possible_winner_is_passed_over),
+        cmocka_unit_test(equal_scores_go_to_the_lowest_id),
         cmocka_unit_test(rows_do_not_mind_their_neighbours),
         cmocka_unit_test(large_vocabularies_are_scanned_without_a_miss),
     };
