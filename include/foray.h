@@ -158,7 +158,8 @@ typedef struct {
 } foray_event;
 
 /* Advances every active request by one round (or one chunk of a prompt). *events is the engine's.
- * Returns the number of requests that still run or wait, or a negative code. */
+ * Returns the number of requests that still run or wait, or a negative code: then the events stand, the requests
+ * go on with the next step, and what failed (writing the steps file) is no longer tried. */
 int foray_step(foray_engine *engine, const foray_event **events, size_t *count, foray_error *err);
 
 /* ---- accounts -------------------------------------------------------------------------------- */

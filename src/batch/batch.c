@@ -249,7 +249,9 @@ static void account_members(batch *b, const round_plan *p)
             continue;
         a->steps++;
         a->drafted += m->keep;
-        a->accepted += m->accepted;
+        /* Drafts that stood behind an end were not delivered. */
+        int delivered = b->in_round[i]->out_count;
+        a->accepted += m->accepted < delivered ? m->accepted : delivered;
         if (committed > 0)
             a->net_saved_ns += b->record.net_saved_ns * m->committed / committed;
         a->plain_step_ns = (int64_t)budget_cost_ns(round_get_budget(b->config.round), 1);
@@ -305,7 +307,6 @@ static int run_step(batch *b, int members, foray_error *err)
     memset(&b->record, 0, sizeof b->record);
     charge_all(b, &times, p->phase);
     record_step(b, p, &times);
-    account_members(b, p);
     round_observe(r, b->record.wall_ns);
     return 0;
 }
@@ -319,9 +320,14 @@ int batch_step(batch *b, request *const **delivered, int *count, foray_error *er
     if (members > 0) {
         foray_error problem;
         int rc = run_step(b, members, &problem);
-        *count = rc == 0 ? deliver(b, round_get_plan(b->config.round)) : fail_round(b, members, &problem);
-        if (rc != 0 && err)
-            *err = problem;
+        if (rc == 0) {
+            *count = deliver(b, round_get_plan(b->config.round));
+            account_members(b, round_get_plan(b->config.round));
+        } else {
+            *count = fail_round(b, members, &problem);
+            if (err)
+                *err = problem;
+        }
     }
     int active = 0;
     for (const request *r = b->first; r; r = r->next)

@@ -22,9 +22,12 @@ static int check_sampling(const foray_sampling *s, int vocab, foray_error *err)
         return fail(err, FORAY_EUSAGE, "repeat_penalty %g cannot be (1 turns it off)", (double)s->repeat_penalty);
     if (!isfinite(s->presence_penalty) || !isfinite(s->frequency_penalty))
         return fail(err, FORAY_EUSAGE, "presence and frequency penalties must be finite");
-    for (size_t i = 0; i < s->bias_count; i++)
+    for (size_t i = 0; i < s->bias_count; i++) {
         if (s->bias_ids[i] < 0 || s->bias_ids[i] >= vocab)
             return fail(err, FORAY_EUSAGE, "logit bias for token %d: the vocabulary has %d", s->bias_ids[i], vocab);
+        if (isnan(s->bias[i]))
+            return fail(err, FORAY_EUSAGE, "logit bias for token %d is not a number", s->bias_ids[i]);
+    }
     return 0;
 }
 
@@ -72,7 +75,8 @@ static void fill_sequence(request *r, const foray_request_config *c, const reque
     s->computed = 0;
     bool bounded = c->max_tokens > 0 && c->max_tokens < l->context - s->prompt;
     s->limit = bounded ? s->prompt + c->max_tokens : l->context;
-    s->min_count = c->min_tokens > 0 ? s->prompt + c->min_tokens : 0;
+    bool reachable = c->min_tokens < s->limit - s->prompt;
+    s->min_count = c->min_tokens <= 0 ? 0 : reachable ? s->prompt + c->min_tokens : s->limit;
     s->slot = -1;
     for (size_t i = 0; i < l->end_count && !c->ignore_eos; i++)
         s->end_ids[s->end_count++] = l->end_ids[i];
@@ -183,6 +187,11 @@ void request_deliver(request *r, int count, const float *logprobs)
     r->account.completion_tokens = r->delivered;
     if (r->finish != FORAY_RUNNING)
         r->state = REQUEST_ENDED;
+    if (r->out_text.failed) { /* ids without their text would be worse than an end */
+        r->finish = FORAY_FAILED;
+        r->state = REQUEST_ENDED;
+        fail(&r->error, FORAY_ENOMEM, "no memory for the text of request %d", r->handle);
+    }
 }
 
 void request_fail(request *r, const foray_error *error)

@@ -41,8 +41,8 @@ struct foray_engine {
 void engine_plan_rows(foray_engine *e, const int32_t *ids, int from, int n);
 /* timing.c: gives the budget its first table of costs. */
 int engine_measure_costs(foray_engine *e, foray_error *err);
-/* records.c: appends the last step to the steps file, if there is one. */
-void engine_write_step(foray_engine *e);
+/* records.c: appends the last step to the steps file, if there is one. EFILE: it could not, and is closed. */
+int engine_write_step(foray_engine *e, foray_error *err);
 /* records.c: the manifest's line. */
 void engine_manifest(const foray_engine *e, buf *out);
 

@@ -52,12 +52,15 @@ static int resolve_context(foray_engine *e, foray_error *err)
     size_t per_token = kv_pool(&e->model->kv).page_bytes / ENGINE_PAGE_ROWS;
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / CACHE_SHARE;
     uint64_t fits = memory / per_token / (uint64_t)e->slots;
+    int least = m->context < 512 ? m->context : 512;
     e->context = wanted ? wanted : m->context;
-    if (!wanted && (uint64_t)e->context > fits) {
-        e->context = fits < 512 ? 512 : (int)fits;
+    if (!wanted && (uint64_t)e->context > fits && e->context > least) {
+        e->context = fits < (uint64_t)least ? least : (int)fits;
         log_info("context: %d of the model's %d tokens, so that the cache stays below a quarter of memory (-c)",
                  e->context, m->context);
     }
+    if (e->config.prefill_chunk > e->context) /* no prompt is longer */
+        e->config.prefill_chunk = e->context;
     return 0;
 }
 

@@ -37,9 +37,10 @@ int foray_steps_open(foray_engine *e, const char *path, foray_error *err)
     buf_clear(&e->line);
     engine_manifest(e, &e->line);
     buf_puts(&e->line, "\n");
-    if (e->line.failed || fwrite(e->line.data, 1, e->line.len, f) != e->line.len) {
+    if (e->line.failed || fwrite(e->line.data, 1, e->line.len, f) != e->line.len || fflush(f) != 0) {
+        int reason = e->line.failed ? ENOMEM : errno;
         fclose(f);
-        return fail(err, FORAY_EFILE, "%s: the manifest could not be written: %s", path, strerror(errno));
+        return fail(err, FORAY_EFILE, "%s: the manifest could not be written: %s", path, strerror(reason));
     }
     if (e->steps)
         fclose(e->steps);
@@ -47,15 +48,20 @@ int foray_steps_open(foray_engine *e, const char *path, foray_error *err)
     return 0;
 }
 
-void engine_write_step(foray_engine *e)
+int engine_write_step(foray_engine *e, foray_error *err)
 {
     if (!e->steps)
-        return;
+        return 0;
     buf_clear(&e->line);
     step_record_json(batch_last_step(e->batch), &e->line);
     buf_puts(&e->line, "\n");
-    fwrite(e->line.data, 1, e->line.len, e->steps);
-    fflush(e->steps);
+    if (!e->line.failed && fwrite(e->line.data, 1, e->line.len, e->steps) == e->line.len && fflush(e->steps) == 0)
+        return 0;
+    int reason = e->line.failed ? ENOMEM : errno;
+    fclose(e->steps);
+    e->steps = NULL;
+    return fail(err, FORAY_EFILE, "the steps file: step %lld could not be written: %s (no further steps are)",
+                (long long)batch_last_step(e->batch)->forward_ct, strerror(reason));
 }
 
 int foray_timeline_write(foray_engine *e, const char *path, foray_error *err)

@@ -82,9 +82,8 @@ int foray_step(foray_engine *e, const foray_event **events, size_t *count, foray
     }
     *events = e->events;
     *count = (size_t)n;
-    if (batch_last_step(e->batch)->forward_ct != before)
-        engine_write_step(e);
-    return active;
+    int rc = batch_last_step(e->batch)->forward_ct != before ? engine_write_step(e, err) : 0;
+    return rc != 0 ? rc : active;
 }
 
 int foray_request_account(const foray_engine *e, foray_request handle, foray_account *out, foray_error *err)

@@ -33,9 +33,9 @@ static int timed_round(round_loop *r, sequence *s, double *ns, foray_error *err)
 static int read_prompt(round_loop *r, sequence *s, foray_error *err)
 {
     round_times t;
-    int rc = 0;
+    int rc = 0, most = round_pass(r)->max_rows < PROMPT_CHUNK ? round_pass(r)->max_rows : PROMPT_CHUNK;
     for (int chunk; s->computed < s->prompt - 1 && rc == 0;) {
-        chunk = sequence_pending(s) < PROMPT_CHUNK ? sequence_pending(s) : PROMPT_CHUNK;
+        chunk = sequence_pending(s) < most ? sequence_pending(s) : most;
         round_begin(r);
         rc = round_add(r, s, chunk, false, err);
         if (rc == 0)

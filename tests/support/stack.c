@@ -1,0 +1,89 @@
+/* stack.c: see stack.h. Built in the order of the layers, taken down in the opposite one. */
+#include "support/stack.h"
+
+enum { PAGE_ROWS = 16 };
+
+static void check(int rc, const foray_error *err)
+{
+    if (rc != 0)
+        fail_msg("%s", err->text);
+}
+
+void stack_open(stack *s, const char *model, stack_config c)
+{
+    foray_error err = { 0 };
+    c.threads = c.threads ? c.threads : 1;
+    c.slots = c.slots ? c.slots : 1;
+    c.context = c.context ? c.context : 128;
+    c.cache_tokens = c.cache_tokens ? c.cache_tokens : (int64_t)c.context * c.slots;
+    c.prefill_chunk = c.prefill_chunk ? c.prefill_chunk : 32;
+    c.spec_tokens = c.spec_tokens ? c.spec_tokens : 5;
+    *s = (stack) { .config = c };
+    device_config dc = { .threads = c.threads, .shuffle_seed = c.shuffle_seed };
+    check(model_file_open(model, &s->file, &err), &err);
+    check(device_open(&dc, &s->device, &err), &err);
+    check(llama_load(s->file, device_lanes(s->device), PAGE_ROWS, NULL, NULL, &s->model, &err), &err);
+    pool_desc pool = kv_pool(&s->model->kv);
+    check(cache_create(s->device, &pool, 1, c.slots, c.context, c.cache_tokens, &s->cache, &err), &err);
+    if (c.drafter)
+        check(drafter_open(c.drafter, &s->drafter, &err), &err);
+    round_config rc = { .device = s->device,
+                        .model = s->model,
+                        .cache = s->cache,
+                        .drafter = s->drafter,
+                        .spec_tokens = c.spec_tokens,
+                        .spec_budget = c.spec_budget ? c.spec_budget : -1,
+                        .max_requests = c.slots,
+                        .prefill_chunk = c.prefill_chunk,
+                        .graphs = !c.eager,
+                        .eager_reason = "off" };
+    check(round_create(&rc, &s->round, &err), &err);
+    batch_config bc = { .device = s->device,
+                        .cache = s->cache,
+                        .round = s->round,
+                        .slots = c.slots,
+                        .prefill_chunk = c.prefill_chunk };
+    check(batch_create(&bc, &s->batch, &err), &err);
+    s->limits =
+        (request_limits) { .device = s->device, .vocab = s->model->config.vocab, .context = c.context };
+}
+
+void stack_close(stack *s)
+{
+    batch_destroy(s->batch);
+    assert_int_equal(cache_pages_in_use(s->cache), 0);
+    round_destroy(s->round);
+    if (s->drafter)
+        s->drafter->destroy(s->drafter);
+    cache_destroy(s->cache);
+    llama_free(s->model);
+    device_close(s->device);
+    model_file_close(s->file);
+}
+
+foray_request stack_submit(stack *s, const foray_request_config *config)
+{
+    foray_error err = { 0 };
+    request *r;
+    check(request_create(config, &s->limits, &r, &err), &err);
+    check(batch_submit(s->batch, r, &err), &err);
+    return r->handle;
+}
+
+int stack_run(stack *s)
+{
+    request *const *delivered;
+    int count, steps = 0;
+    foray_error err;
+    while (batch_step(s->batch, &delivered, &count, &err) > 0)
+        steps++;
+    return steps + 1;
+}
+
+const int32_t *stack_tokens(const stack *s, foray_request handle, int *count)
+{
+    const request *r = batch_find(s->batch, handle);
+    assert_non_null(r);
+    *count = r->delivered;
+    return r->sequence->tokens + r->sequence->prompt;
+}

@@ -1,0 +1,55 @@
+/* stack.h: the rooms below the engine, put together by hand: device, model, cache, round, batch. For tests that need
+ * what an engine does not offer: a small cache, a device that shuffles its tasks, rounds and slots to look at.
+ *
+ * Asserts (cmocka) on errors. Threads: one.
+ */
+#ifndef FORAY_TESTS_STACK_H
+#define FORAY_TESTS_STACK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "batch/batch.h"
+
+#include <cmocka.h> /* last: base/error.h has a fail() too */
+
+typedef struct {
+    int threads;           /* 0: 1 */
+    uint64_t shuffle_seed; /* device.h */
+    int slots;             /* 0: 1 */
+    int context;           /* 0: 128 */
+    int64_t cache_tokens;  /* pages for so many tokens in all; 0: context * slots */
+    int prefill_chunk;     /* 0: 32 */
+    int spec_tokens;       /* 0: 5 */
+    int spec_budget;       /* 0: by cost */
+    const char *drafter;   /* NULL: none */
+    bool eager;
+} stack_config;
+
+typedef struct {
+    stack_config config; /* resolved */
+    model_file *file;
+    device *device;
+    llama *model;
+    cache *cache;
+    drafter *drafter;
+    round_loop *round;
+    batch *batch;
+    request_limits limits;
+} stack;
+
+void stack_open(stack *s, const char *model, stack_config config);
+/* Releases what is held; asserts that every page has come back. */
+void stack_close(stack *s);
+
+/* Queues a request that can be. */
+foray_request stack_submit(stack *s, const foray_request_config *config);
+/* Steps until nothing waits or runs. Returns the number of steps. */
+int stack_run(stack *s);
+
+/* Completion tokens of a request so far: [*count], the request's. */
+const int32_t *stack_tokens(const stack *s, foray_request r, int *count);
+
+#endif

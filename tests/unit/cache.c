@@ -1,0 +1,331 @@
+/* Pages: taken by all pools or by none, given back, never twice, never page 0; digests that paging cannot change. */
+#include "cache/cache.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "cache/kv.h"
+
+#include <cmocka.h> /* last: base/error.h has a fail() too */
+
+enum { SLOTS = 3, LONGEST = 40 };
+
+static device *dev;
+
+static int open_device(void **state)
+{
+    (void)state;
+    device_config config = { .threads = 1, .isa = "portable" };
+    return device_open(&config, &dev, NULL);
+}
+
+static int close_device(void **state)
+{
+    (void)state;
+    assert_int_equal(device_bytes(dev), 0);
+    device_close(dev);
+    return 0;
+}
+
+/* Two kinds of entries: one per token, and one per four tokens, of one byte each. */
+static int one_per_token(int length)
+{
+    return length;
+}
+
+static int one_per_four(int length)
+{
+    return length / 4;
+}
+
+/* Never more than six: a ring. */
+static int at_most_six(int length)
+{
+    return length < 6 ? length : 6;
+}
+
+static uint64_t byte_digest(const void *user, const uint8_t *page, int index, uint64_t hash)
+{
+    (void)user;
+    return (hash ^ page[index]) * 0x100000001b3u;
+}
+
+static pool_desc fake(const char *name, int page_rows, int (*entries)(int))
+{
+    return (pool_desc) { .name = name,
+                         .page_rows = page_rows,
+                         .page_bytes = (size_t)page_rows,
+                         .entries = entries,
+                         .digest = byte_digest };
+}
+
+static cache *two_pools(int64_t total)
+{
+    pool_desc pools[] = { fake("tokens", 4, one_per_token), fake("quarters", 2, one_per_four) };
+    cache *c;
+    foray_error err;
+    if (cache_create(dev, pools, 2, SLOTS, LONGEST, total, &c, &err) != 0)
+        fail_msg("%s", err.text);
+    return c;
+}
+
+/* No page is in two places, and page 0 in none; what the tables hold is what is counted as in use. */
+static void assert_sound(const cache *c, int pools, const int *length)
+{
+    int64_t used = 0;
+    for (int p = 0; p < pools; p++) {
+        bool seen[256] = { false };
+        const int32_t *table = cache_table(c, p);
+        int stride = cache_table_stride(c, p);
+        for (int i = 0; i < SLOTS * stride; i++) {
+            assert_true(table[i] >= 0 && table[i] < 256);
+            if (table[i] == 0)
+                continue;
+            assert_false(seen[table[i]]);
+            seen[table[i]] = true;
+            used++;
+        }
+    }
+    int64_t needed = 0;
+    for (int s = 0; s < SLOTS; s++)
+        needed += cache_pages_for(c, length[s]);
+    assert_int_equal(used, needed);
+    assert_int_equal(cache_pages_in_use(c), needed);
+}
+
+static void lengths_take_the_pages_they_need_and_give_them_back(void **state)
+{
+    (void)state;
+    cache *c = two_pools(SLOTS * LONGEST);
+    int length[SLOTS] = { 0 };
+    for (uint32_t i = 0; i < 3000; i++) {
+        rng_block draw = rng_philox(i, 0, 0, 0, 11, 0);
+        int slot = (int)(draw.word[0] % SLOTS), next = (int)(draw.word[1] % (LONGEST + 1));
+        if (draw.word[2] % 8 == 0) {
+            cache_release(c, slot);
+            length[slot] = 0;
+        } else if (next >= length[slot]) {
+            assert_int_equal(cache_reserve_extend(c, slot, length[slot], next, NULL), 0);
+            length[slot] = next;
+        } else {
+            cache_trim(c, slot, next);
+            length[slot] = next;
+        }
+        assert_sound(c, 2, length);
+    }
+    for (int s = 0; s < SLOTS; s++)
+        cache_release(c, s);
+    assert_int_equal(cache_pages_in_use(c), 0);
+    cache_destroy(c);
+}
+
+/* One pool runs out before the other: then neither gives anything, the message says which, and everything still fits
+ * that did. */
+static void when_one_pool_has_run_out_none_gives(void **state)
+{
+    (void)state;
+    /* Pages for one request of 40 tokens, and one per slot on top: tokens 10 + 3, quarters 5 + 3. */
+    cache *c = two_pools(LONGEST);
+    foray_error err = { 0 };
+    int length[SLOTS] = { 40, 0, 0 };
+    assert_int_equal(cache_pages_total(c), 13 + 8);
+    assert_int_equal(cache_reserve_extend(c, 0, 0, 40, &err), 0);
+    int most = 0;
+    while (cache_reserve_extend(c, 1, most, most + 1, &err) == 0) {
+        length[1] = ++most;
+        assert_sound(c, 2, length);
+    }
+    assert_int_equal(most, 12); /* three pages of four tokens; the quarters would have gone on */
+    assert_non_null(strstr(err.text, "cache tokens"));
+    assert_int_equal(err.code, FORAY_ENOMEM);
+    assert_sound(c, 2, length);
+    assert_int_equal(cache_reserve_extend(c, 2, 0, 40, &err), FORAY_ENOMEM);
+    assert_sound(c, 2, length);
+    cache_trim(c, 0, 36);
+    assert_int_equal(cache_reserve_extend(c, 1, 12, 16, &err), 0);
+    cache_release(c, 0);
+    cache_release(c, 1);
+    cache_destroy(c);
+}
+
+static void the_second_pool_can_be_the_one_that_runs_out(void **state)
+{
+    (void)state;
+    pool_desc pools[] = { fake("ring", 2, at_most_six), fake("tokens", 4, one_per_token) };
+    cache *c;
+    foray_error err = { 0 };
+    assert_int_equal(cache_create(dev, pools, 2, SLOTS, LONGEST, LONGEST, &c, NULL), 0);
+    assert_int_equal(cache_table_stride(c, 0), 3); /* a ring does not grow */
+    assert_int_equal(cache_reserve_extend(c, 0, 0, 40, NULL), 0);
+    int64_t used = cache_pages_in_use(c);
+    assert_int_equal(cache_reserve_extend(c, 1, 0, 20, &err), FORAY_ENOMEM);
+    assert_non_null(strstr(err.text, "cache tokens"));
+    assert_int_equal(cache_pages_in_use(c), used);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(cache_table(c, 0)[3 + i], 0); /* the ring of slot 1 took nothing */
+    cache_release(c, 0);
+    cache_destroy(c);
+}
+
+static void no_request_outgrows_its_table(void **state)
+{
+    (void)state;
+    cache *c = two_pools(SLOTS * LONGEST);
+    foray_error err = { 0 };
+    assert_int_equal(cache_reserve_extend(c, 1, 0, LONGEST, &err), 0);
+    assert_int_equal(cache_reserve_extend(c, 1, LONGEST, LONGEST + 1, &err), FORAY_ELIMIT);
+    assert_int_equal(cache_pages_in_use(c), cache_pages_for(c, LONGEST));
+    cache_release(c, 1);
+    cache_destroy(c);
+}
+
+/* Every slot may be filled at once where the total says so, though each leaves its last page partly used. */
+static void the_total_is_really_there(void **state)
+{
+    (void)state;
+    for (int length = 1; length <= LONGEST; length++) {
+        pool_desc pools[] = { fake("tokens", 4, one_per_token), fake("quarters", 2, one_per_four) };
+        cache *c;
+        assert_int_equal(cache_create(dev, pools, 2, SLOTS, length, (int64_t)SLOTS * length, &c, NULL), 0);
+        for (int s = 0; s < SLOTS; s++)
+            assert_int_equal(cache_reserve_extend(c, s, 0, length, NULL), 0);
+        for (int s = 0; s < SLOTS; s++)
+            cache_release(c, s);
+        cache_destroy(c);
+    }
+}
+
+/* ---- digests ---- */
+
+static void write_entry(const cache *c, int pool, int slot, int t, int page_rows, uint8_t value)
+{
+    int32_t page = cache_table(c, pool)[slot * cache_table_stride(c, pool) + t / page_rows];
+    assert_true(page > 0);
+    cache_pages(c, pool)[page * page_rows + t % page_rows] = value;
+}
+
+static void fill(const cache *c, int slot, int length)
+{
+    for (int t = 0; t < length; t++)
+        write_entry(c, 0, slot, t, 4, (uint8_t)(t * 7 + 1));
+    for (int t = 0; t < length / 4; t++)
+        write_entry(c, 1, slot, t, 2, (uint8_t)(t * 5 + 3));
+}
+
+/* The same entries in other pages, in another slot, behind other history: the same digest; one entry changed: another. */
+static void a_digest_sees_entries_and_no_paging(void **state)
+{
+    (void)state;
+    cache *c = two_pools(SLOTS * LONGEST);
+    assert_int_equal(cache_reserve_extend(c, 0, 0, 17, NULL), 0);
+    fill(c, 0, 17);
+    uint64_t first = cache_digest(c, 0, 17);
+    for (int step = 1; step <= 17; step += 3) { /* pages of slots 1 and 2 alternate */
+        assert_int_equal(cache_reserve_extend(c, 1, 0, step, NULL), 0);
+        assert_int_equal(cache_reserve_extend(c, 2, 0, step, NULL), 0);
+    }
+    assert_int_equal(cache_reserve_extend(c, 2, 0, 30, NULL), 0);
+    fill(c, 2, 30);
+    assert_true(cache_digest(c, 2, 17) == first);
+    assert_true(cache_digest(c, 2, 16) != first);
+    write_entry(c, 0, 2, 17, 4, 99); /* behind the length: not visible */
+    assert_true(cache_digest(c, 2, 17) == first);
+    for (int t = 0; t < 17; t++) {
+        write_entry(c, 0, 2, t, 4, (uint8_t)(t * 7 + 2));
+        assert_true(cache_digest(c, 2, 17) != first);
+        fill(c, 2, 30);
+    }
+    write_entry(c, 1, 2, 3, 2, 77);
+    assert_true(cache_digest(c, 2, 17) != first);
+    for (int s = 0; s < SLOTS; s++)
+        cache_release(c, s);
+    cache_destroy(c);
+}
+
+/* K/V: every half of every layer and head counts, the other entries of its page do not. */
+static void the_digest_of_kv_sees_each_half_of_its_entries(void **state)
+{
+    (void)state;
+    static const kv_shape shape = { .layers = 2, .kv_heads = 2, .head_dim = 4, .page_rows = 16 };
+    pool_desc pool = kv_pool(&shape);
+    cache *c;
+    assert_int_equal(pool.page_bytes, (size_t)2 * 2 * 2 * 16 * 4 * 2);
+    assert_int_equal(cache_create(dev, &pool, 1, 1, 32, 32, &c, NULL), 0);
+    assert_int_equal(cache_reserve_extend(c, 0, 0, 20, NULL), 0);
+    uint16_t *page = (uint16_t *)(void *)(cache_pages(c, 0) + (size_t)cache_table(c, 0)[1] * pool.page_bytes);
+    size_t halves = pool.page_bytes / 2, seen = 0;
+    uint64_t whole = cache_digest(c, 0, 20), part = cache_digest(c, 0, 18);
+    for (size_t i = 0; i < halves; i++) {
+        page[i] ^= 0x1001;
+        bool in_whole = cache_digest(c, 0, 20) != whole, in_part = cache_digest(c, 0, 18) != part;
+        page[i] ^= 0x1001;
+        seen += in_whole;
+        assert_true(in_whole || !in_part);
+    }
+    assert_int_equal(seen, 4 * 2 * 2 * 2 * 4); /* entries 16 … 19: K and V, layers, heads, dimensions */
+    cache_release(c, 0);
+    cache_destroy(c);
+}
+
+/* ---- creation ---- */
+
+static void what_cannot_be_is_refused_and_nothing_is_kept(void **state)
+{
+    (void)state;
+    pool_desc pools[] = { fake("tokens", 4, one_per_token), fake("quarters", 2, one_per_four) };
+    cache *c;
+    foray_error err = { 0 };
+    int64_t blocks = mem_get_stats().blocks;
+    assert_int_equal(cache_create(dev, pools, 0, 1, 8, 8, &c, &err), FORAY_EUSAGE);
+    assert_int_equal(cache_create(dev, pools, CACHE_MAX_POOLS + 1, 1, 8, 8, &c, &err), FORAY_EUSAGE);
+    assert_int_equal(cache_create(dev, pools, 2, 0, 8, 8, &c, &err), FORAY_EUSAGE);
+    assert_int_equal(cache_create(dev, pools, 2, 1, 0, 8, &c, &err), FORAY_EUSAGE);
+    assert_int_equal(cache_create(dev, pools, 2, 1, 8, 7, &c, &err), FORAY_EUSAGE);
+    assert_int_equal(cache_create(dev, pools, 2, 1, 8, INT64_C(1) << 40, &c, &err), FORAY_ELIMIT);
+    assert_non_null(strstr(err.text, "cache tokens"));
+    for (int n = 1;; n++) {
+        mem_fail_nth(n, false);
+        int rc = cache_create(dev, pools, 2, SLOTS, LONGEST, LONGEST, &c, &err);
+        mem_fail_nth(0, false);
+        if (rc == 0) {
+            assert_true(n > 8); /* its object, and pages, table and lists of two pools */
+            cache_destroy(c);
+            break;
+        }
+        assert_int_equal(rc, FORAY_ENOMEM);
+        assert_int_equal(device_bytes(dev), 0);
+    }
+    assert_true(mem_get_stats().blocks - blocks <= 1); /* the device's own table of buffers may have grown */
+}
+
+static void bytes_are_those_of_its_pages(void **state)
+{
+    (void)state;
+    cache *c = two_pools(LONGEST);
+    assert_int_equal(cache_bytes(c), (13 + 1) * 4 + (8 + 1) * 2);
+    assert_int_equal(cache_bytes_per_token(c), 2);
+    assert_int_equal(cache_pages_for(c, 0), 0);
+    assert_int_equal(cache_pages_for(c, 5), 2 + 1);
+    cache_destroy(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lengths_take_the_pages_they_need_and_give_them_back),
+        cmocka_unit_test(when_one_pool_has_run_out_none_gives),
+        cmocka_unit_test(the_second_pool_can_be_the_one_that_runs_out),
+        cmocka_unit_test(no_request_outgrows_its_table),
+        cmocka_unit_test(the_total_is_really_there),
+        cmocka_unit_test(a_digest_sees_entries_and_no_paging),
+        cmocka_unit_test(the_digest_of_kv_sees_each_half_of_its_entries),
+        cmocka_unit_test(what_cannot_be_is_refused_and_nothing_is_kept),
+        cmocka_unit_test(bytes_are_those_of_its_pages),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
