@@ -9,7 +9,12 @@
 
 #include <string.h>
 
-enum { ALIGN = 64, DEFAULT_CHUNK = 64 << 10 };
+#ifdef FORAY_TORTURE
+enum { DEFAULT_CHUNK = 64 }; /* so that a full chunk is common */
+#else
+enum { DEFAULT_CHUNK = 64 << 10 };
+#endif
+enum { ALIGN = 64 };
 
 struct arena_chunk {
     arena_chunk *next;

@@ -163,7 +163,11 @@ done:
 
 /* ---- writing ---------------------------------------------------------------------------------- */
 
+#ifdef FORAY_TORTURE
+enum { FLUSH_BYTES = 16 };
+#else
 enum { FLUSH_BYTES = 64 << 10 };
+#endif
 static const char PARTIAL[] = ".partial";
 
 int file_create(const char *path, file_writer *out, foray_error *err)

@@ -13,7 +13,12 @@
 #include "observe/ring.h"
 #include "text/chat.h"
 
-enum { ENGINE_PAGE_ROWS = 16, ENGINE_RING_TASKS = 1 << 16, ENGINE_MOST_OPTIONS = 64 };
+#ifdef FORAY_TORTURE
+enum { ENGINE_RING_TASKS = 64, ENGINE_CHUNK = 3 }; /* so that the ring overflows, and prompts have many chunks */
+#else
+enum { ENGINE_RING_TASKS = 1 << 16, ENGINE_CHUNK = 256 }; /* tasks recorded; prompt rows per pass by default */
+#endif
+enum { ENGINE_PAGE_ROWS = 16, ENGINE_MOST_OPTIONS = 64 };
 
 struct foray_engine {
     foray_config config; /* resolved: no zeros or NULLs that mean a default; its strings are in memory */

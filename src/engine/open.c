@@ -34,7 +34,7 @@ static int resolve(foray_config *c, foray_error *err)
         return fail(err, FORAY_EUSAGE, "context, threads and prefill chunk cannot be negative");
     c->max_requests = c->max_requests ? c->max_requests : 1;
     c->threads = c->threads ? c->threads : thread_cores();
-    c->prefill_chunk = c->prefill_chunk ? c->prefill_chunk : 256;
+    c->prefill_chunk = c->prefill_chunk ? c->prefill_chunk : ENGINE_CHUNK;
     c->graph = c->graph ? c->graph : "auto";
     c->spec = c->spec ? c->spec : "auto";
     if (strcmp(c->graph, "auto") != 0 && strcmp(c->graph, "off") != 0)

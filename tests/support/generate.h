@@ -21,6 +21,7 @@ typedef struct {
     int count;
     foray_finish finish;
     foray_account account;
+    size_t length;             /* of the text, which may have NULs in it */
     char bytes[8 * TEXT_MOST]; /* the text, NUL at the end */
 } text;
 

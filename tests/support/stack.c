@@ -25,6 +25,9 @@ void stack_open(stack *s, const char *model, stack_config c)
     check(llama_load(s->file, device_lanes(s->device), PAGE_ROWS, NULL, NULL, &s->model, &err), &err);
     pool_desc pool = kv_pool(&s->model->kv);
     check(cache_create(s->device, &pool, 1, c.slots, c.context, c.cache_tokens, &s->cache, &err), &err);
+    size_t bytes;
+    if (model_file_array(s->file, "tokenizer.ggml.tokens", &bytes))
+        check(tokenizer_load(s->file, &s->tokenizer, &err), &err);
     if (c.drafter)
         check(drafter_open(c.drafter, &s->drafter, &err), &err);
     round_config rc = { .device = s->device,
@@ -44,8 +47,9 @@ void stack_open(stack *s, const char *model, stack_config c)
                         .slots = c.slots,
                         .prefill_chunk = c.prefill_chunk };
     check(batch_create(&bc, &s->batch, &err), &err);
-    s->limits =
-        (request_limits) { .device = s->device, .vocab = s->model->config.vocab, .context = c.context };
+    s->limits = (request_limits) {
+        .device = s->device, .tokenizer = s->tokenizer, .vocab = s->model->config.vocab, .context = c.context
+    };
 }
 
 void stack_close(stack *s)
@@ -56,6 +60,7 @@ void stack_close(stack *s)
     if (s->drafter)
         s->drafter->destroy(s->drafter);
     cache_destroy(s->cache);
+    tokenizer_free(s->tokenizer);
     llama_free(s->model);
     device_close(s->device);
     model_file_close(s->file);

@@ -31,6 +31,7 @@ typedef struct {
 typedef struct {
     stack_config config; /* resolved */
     model_file *file;
+    tokenizer *tokenizer; /* NULL: the file has none */
     device *device;
     llama *model;
     cache *cache;

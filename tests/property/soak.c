@@ -1,0 +1,335 @@
+/* The long ring: random rounds. Requests come, are released in the middle, stop and fail to; every round has a drafter, a
+ * number of drafts, a route and a number of threads of its own, tasks are delayed at random and the clock leaps. Texts
+ * are those of plain decoding, the cache is the one of a fresh prefill, and nothing is left over.
+ *
+ * A machine (one shuffle, one shape) lives for some rounds, then the next one is drawn. 450 rounds in the tests, 10 000
+ * under SOAK; a failure names its machine, so that FIRST can be set to it.
+ */
+#include "support/generate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "engine/score.h"
+#include "support/mutate.h"
+#include "support/stack.h"
+#include "support/tiny.h"
+
+enum {
+    MACHINES = 6,
+    ROUNDS_EACH = 76,
+    MANY_MACHINES = 132,
+    FIRST = 1,
+    MOST = 8,
+    PROMPT = 60,
+    LONGEST = 48,
+    CONTEXT = 128
+};
+
+static const char *paths[2];
+static foray_engine *plain[2]; /* the oracle, by model */
+
+/* A request under way and what it must say. */
+typedef struct {
+    foray_request handle; /* 0: none */
+    text expected;
+    int32_t ids[PROMPT + LONGEST], script[LONGEST], stop_id;
+    char stop[8];
+    const char *stops[1];
+    foray_request_config config;
+    char shown[1024];
+    size_t shown_bytes;
+} job;
+
+typedef struct {
+    uint32_t machine, drawn;
+    int model;
+    stack s;
+    drafter *drafters[2];
+    job jobs[MOST];
+    int rounds, finished, released, digests;
+} soak;
+
+static uint32_t draw(soak *k, uint32_t below)
+{
+    return rng_philox(k->drawn++, k->machine, 0x736f616b, 0, 3, 0).word[0] % below;
+}
+
+static int open_oracles(void **state)
+{
+    (void)state;
+    for (int m = 0; m < 2; m++) {
+        tiny_spec spec = m ? tiny_family(MODEL_MISTRAL) : tiny_default();
+        spec.layers = 2;
+        spec.dim = 32;
+        spec.ffn = 64;
+        spec.heads = 2;
+        spec.kv_heads = 1;
+        spec.type = m ? DTYPE_Q8_0 : DTYPE_F32;
+        paths[m] = tiny_gguf(&spec);
+        plain[m] = engine_open_path(
+            paths[m], (foray_config) { .spec = "off", .threads = 1, .context = CONTEXT, .graph = "off" });
+        static text first; /* afterwards it has all the memory that it will ever want */
+        foray_request_config c = request_of((int32_t[]) { 1 }, 1, CONTEXT - 2);
+        generate(plain[m], &c, &first);
+    }
+    return 0;
+}
+
+static int close_oracles(void **state)
+{
+    (void)state;
+    for (int m = 0; m < 2; m++)
+        foray_close(plain[m]);
+    return 0;
+}
+
+/* ---- the hooks ---- */
+
+static int any_keep(void *user, const plan_member *m)
+{
+    return m->draft.count > 0 ? (int)draw(user, (uint32_t)m->draft.count + 1) : 0;
+}
+
+static bool any_route(void *user, const round_plan *p)
+{
+    (void)p;
+    return draw(user, 3) == 0;
+}
+
+static void any_drafter(void *user, const round_plan *p, drafter **d)
+{
+    (void)p;
+    soak *k = user;
+    *d = k->drafters[draw(k, 2)];
+    device_set_threads(k->s.device, 1 + (int)draw(k, (uint32_t)k->s.config.threads));
+}
+
+static int64_t leaping_clock(void *user)
+{
+    static _Atomic int64_t now = 1000;
+    (void)user;
+    int64_t at = now += 1;
+    return now += at % 7 == 0 ? 1000000 : at % 5;
+}
+
+/* ---- requests ---- */
+
+/* What the request says with plain decoding, and drafts that are mostly that. */
+static void expect(soak *k, job *j)
+{
+    static text whole;
+    foray_request_config *c = &j->config;
+    c->ignore_eos = true;
+    generate(plain[k->model], c, &whole);
+    int wrong = 1 + (int)draw(k, 9);
+    for (int i = 0; i < whole.count; i++)
+        j->script[i] = whole.ids[i] ^ ((int)draw(k, 10) < wrong - 1);
+    c->script = j->script;
+    c->script_count = (size_t)whole.count;
+    if (draw(k, 3) == 0) { /* an end that it will meet, perhaps */
+        j->stop_id = draw(k, 2) ? whole.ids[draw(k, (uint32_t)whole.count)] : (int32_t)draw(k, 512);
+        c->stop_ids = &j->stop_id;
+        c->stop_id_count = 1;
+        c->min_tokens = draw(k, 2) ? (int)draw(k, 12) : 0;
+    }
+    if (draw(k, 3) == 0 && whole.length > 6) { /* a stop string out of its own text */
+        size_t from = draw(k, (uint32_t)whole.length - 4), n = 1 + draw(k, 3);
+        memcpy(j->stop, whole.bytes + from, n);
+        j->stop[n] = 0;
+        j->stops[0] = j->stop;
+        c->stop = j->stops;
+        c->stop_count = j->stop[0] != 0; /* a NUL ends a C string */
+    }
+    generate(plain[k->model], c, &j->expected);
+}
+
+static void submit(soak *k, job *j)
+{
+    memset(j, 0, sizeof *j);
+    int n = 1 + (int)draw(k, PROMPT), period = 1 + (int)draw(k, 20);
+    for (int i = 0; i < n; i++)
+        j->ids[i] = i < period ? (int32_t)draw(k, 512) : j->ids[i - period];
+    foray_request_config *c = &j->config;
+    *c = request_of(j->ids, n, 1 + (int)draw(k, LONGEST));
+    c->sampling.temperature = draw(k, 2) ? (float)draw(k, 20) / 10 : 0;
+    c->sampling.seed = draw(k, 1000);
+    c->sampling.top_k = draw(k, 4) ? 0 : 1 + (int)draw(k, 60);
+    c->sampling.top_p = draw(k, 4) ? 1 : (float)draw(k, 100) / 100;
+    c->sampling.presence_penalty = draw(k, 4) ? 0 : (float)draw(k, 30) / 10 - 1;
+    c->sampling.repeat_penalty = draw(k, 4) ? 1 : 0.7f + (float)draw(k, 10) / 10;
+    expect(k, j);
+    j->handle = stack_submit(&k->s, c);
+}
+
+static void wrong(const soak *k, const char *what)
+{
+    fail_msg("machine %u, round %d: %s", k->machine, k->rounds, what);
+}
+
+/* What a request has said so far is how its expected text begins; all of it when it has ended. */
+static void check_text(soak *k, job *j)
+{
+    const request *r = batch_find(k->s.batch, j->handle);
+    assert_non_null(r);
+    if (r->finish == FORAY_FAILED)
+        wrong(k, r->error.text);
+    if (r->delivered > j->expected.count || memcmp(r->sequence->tokens + r->sequence->prompt, j->expected.ids,
+                                                   sizeof(int32_t) * (size_t)r->delivered) != 0)
+        wrong(k, "another text");
+    if (j->shown_bytes > j->expected.length || memcmp(j->expected.bytes, j->shown, j->shown_bytes) != 0)
+        wrong(k, "shown what is not its text");
+    if (r->state == REQUEST_ENDED && (r->delivered != j->expected.count || r->finish != j->expected.finish ||
+                                      j->expected.length != j->shown_bytes))
+        wrong(k, "another end");
+}
+
+static int no_row(void *user, size_t position, const float *logits)
+{
+    (void)user;
+    (void)position;
+    (void)logits;
+    return 0;
+}
+
+static void check_digest(soak *k, const job *j)
+{
+    const request *r = batch_find(k->s.batch, j->handle);
+    foray_error err;
+    uint64_t fresh;
+    if (!r || r->sequence->slot < 0 || r->sequence->computed == 0)
+        return;
+    const sequence *s = r->sequence;
+    if (engine_score(plain[k->model], s->tokens, (size_t)s->computed, 0, (size_t)s->computed, no_row, NULL,
+                     &fresh, &err) != 0)
+        wrong(k, err.text);
+    if (cache_digest(k->s.cache, s->slot, s->computed) != fresh)
+        wrong(k, "another cache than a fresh prefill");
+    k->digests++;
+}
+
+/* ---- a machine's life ---- */
+
+static void open_machine(soak *k)
+{
+    static const int chunks[] = { 1, 3, 16, 33, 128 };
+    stack_config c = { .threads = 1 + (int)draw(k, 3),
+                       .shuffle_seed = draw(k, 4) ? 1 + draw(k, 1 << 20) : 0,
+                       .slots = 1 + (int)draw(k, MOST),
+                       .context = CONTEXT,
+                       .prefill_chunk = chunks[draw(k, 5)],
+                       .spec_tokens = 1 + (int)draw(k, DRAFT_MAX),
+                       .drafter = "ngram",
+                       .eager = draw(k, 6) == 0 };
+    c.cache_tokens = CONTEXT * (int64_t)(1 + draw(k, (uint32_t)c.slots)); /* pages for some of them only */
+    k->model = (int)draw(k, 2);
+    stack_open(&k->s, paths[k->model], c);
+    memset(cache_pages(k->s.cache, 0), 0x7f, cache_bytes(k->s.cache));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(drafter_open(i ? "ngram" : "script", &k->drafters[i], NULL), 0);
+}
+
+static void close_machine(soak *k)
+{
+    round_set_drafter(k->s.round, k->s.drafter);
+    stack_close(&k->s);
+    for (int i = 0; i < 2; i++)
+        k->drafters[i]->destroy(k->drafters[i]);
+}
+
+static void release(soak *k, job *j)
+{
+    batch_release(k->s.batch, j->handle);
+    j->handle = 0;
+}
+
+/* One round, and what must be true after it. */
+static void one_round(soak *k)
+{
+    request *const *delivered;
+    int count;
+    foray_error err = { 0 };
+    round_hooks hooks = { .user = k, .keep = any_keep, .eager = any_route, .before_draft = any_drafter };
+    round_set_hooks(k->s.round, draw(k, 5) ? &hooks : NULL);
+    clock_set(draw(k, 2) ? leaping_clock : NULL, k);
+    batch_step(k->s.batch, &delivered, &count, &err);
+    clock_set(NULL, NULL);
+    k->rounds++;
+    for (int i = 0; i < count; i++)
+        for (int n = 0; n < MOST; n++) {
+            job *j = &k->jobs[n];
+            if (j->handle != delivered[i]->handle)
+                continue;
+            const buf *out = &delivered[i]->out_text;
+            assert_true(j->shown_bytes + out->len <= sizeof j->shown);
+            if (out->len > 0)
+                memcpy(j->shown + j->shown_bytes, out->data, out->len);
+            j->shown_bytes += out->len;
+            check_text(k, j);
+            if (delivered[i]->state == REQUEST_ENDED) {
+                k->finished++;
+                release(k, j);
+            }
+        }
+    for (int n = 0; n < MOST; n++)
+        if (k->jobs[n].handle && draw(k, 3) == 0)
+            check_digest(k, &k->jobs[n]);
+}
+
+static void live(soak *k, int rounds)
+{
+    open_machine(k);
+    for (int i = 0; i < rounds; i++) {
+        if (draw(k, 3) == 0) {
+            job *j = &k->jobs[draw(k, MOST)];
+            if (!j->handle)
+                submit(k, j);
+        }
+        if (draw(k, 25) == 0) {
+            job *j = &k->jobs[draw(k, MOST)];
+            k->released += j->handle != 0;
+            if (j->handle)
+                release(k, j);
+        }
+        one_round(k);
+    }
+    for (int n = 0; n < MOST; n++)
+        if (k->jobs[n].handle) {
+            check_text(k, &k->jobs[n]);
+            release(k, &k->jobs[n]);
+        }
+    close_machine(k);
+}
+
+static void random_rounds_give_plain_texts_and_fresh_caches(void **state)
+{
+    (void)state;
+    static soak k;
+    int rounds = 0, finished = 0, released = 0, digests = 0,
+        machines = (int)mutate_count(MACHINES, MANY_MACHINES);
+    for (int m = FIRST; m < FIRST + machines; m++) {
+        int64_t blocks = mem_get_stats().blocks;
+        memset(&k, 0, sizeof k);
+        k.machine = (uint32_t)m;
+        live(&k, ROUNDS_EACH);
+        assert_int_equal(mem_get_stats().blocks, blocks);
+        rounds += k.rounds;
+        finished += k.finished;
+        released += k.released;
+        digests += k.digests;
+    }
+    print_message("%d rounds on %d machines: %d texts whole, %d released in the middle, %d digests\n", rounds,
+                  machines, finished, released, digests);
+    assert_true(rounds >= 450 && finished > rounds / 30 && digests > rounds / 4 && released > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_rounds_give_plain_texts_and_fresh_caches),
+    };
+    return cmocka_run_group_tests(tests, open_oracles, close_oracles);
+}
