@@ -147,6 +147,7 @@ INLINE void add_chunks(dtype type, int rows, const uint8_t *quants, const q8_blo
                 xr = _mm256_sign_epi8(xr, w);
             const __m256i products = _mm256_maddubs_epi16(size, xr);
             pairs[r] = i % run == 0 ? products : _mm256_add_epi16(pairs[r], products);
+            __asm__("" : "+x"(pairs[r])); /* in this order: a tree of sums would not fit the registers */
             if (i % run == run - 1) {
                 const __m256i fours = _mm256_madd_epi16(pairs[r], one);
                 sum[r] = i - run < first ? fours : _mm256_add_epi32(sum[r], fours);
@@ -210,7 +211,7 @@ INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const
         _mm256_store_ps(y + i * LANES, acc[i]);
 }
 
-/* One function per type: one row takes two groups at once, more rows one. */
+/* One function per type: one row takes four groups at once, more rows one. */
 #define DEFINE_DOT(name, type)                                                                                   \
     void avx2_dot_##name(const matmul_dot *job)                                                                  \
     {                                                                                                            \
@@ -219,9 +220,9 @@ INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const
             float *y = job->y + g * job->rows * LANES;                                                           \
             switch (job->rows) {                                                                                 \
             case 1:                                                                                              \
-                if (g + 2 <= job->groups) {                                                                      \
-                    dot(type, 2, 1, w + g, job, y);                                                              \
-                    g++;                                                                                         \
+                if (g + 4 <= job->groups) {                                                                      \
+                    dot(type, 4, 1, w + g, job, y);                                                              \
+                    g += 3;                                                                                      \
                 } else {                                                                                         \
                     dot(type, 1, 1, w + g, job, y);                                                              \
                 }                                                                                                \

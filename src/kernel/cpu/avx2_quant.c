@@ -1,67 +1,120 @@
 /* avx2_quant.c: RMSNorm and activations in the form that weights want, as kernel/ref/quant.c defines it.
  *
- * A panel of up to 4 rows at a time, each row in one pass (two with a norm). Threads: any; no state.
+ * A panel of up to 4 rows at a time, each row in one pass (two with a norm). Four blocks go together: their maxima
+ * and sums are found by transposing, their divisions are one. The hardware's conversion rounds to nearest even,
+ * which is what the reference does by its magic number. Threads: any; no state.
  */
 #include <immintrin.h>
 
 #include "kernel/cpu/avx2_matmul.h"
 #include "kernel/cpu/avx2_reduce.h"
 #include "kernel/cpu/entries.h"
-#include "kernel/ref/vmath.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { BATCH = 4, BLOCK = 32 };
 
 /* Eight values from x, normalised where there is a norm. */
-static inline __m256 load(const float *x, const float *norm, __m256 s)
+INLINE __m256 load(const float *x, const float *norm, __m256 s)
 {
     const __m256 v = _mm256_loadu_ps(x);
     return norm ? _mm256_mul_ps(_mm256_mul_ps(v, s), _mm256_loadu_ps(norm)) : v;
 }
 
-/* To nearest even by the magic number, cut to +-127; the operand order sends a NaN to -127. */
-static inline __m256i to_integers(__m256 v, __m256 inverse)
-{
-    const __m256 round = _mm256_set1_ps(VMATH_ROUND);
-    __m256 q = _mm256_max_ps(_mm256_mul_ps(v, inverse), _mm256_set1_ps(-127.0f));
-    q = _mm256_min_ps(q, _mm256_set1_ps(127.0f));
-    return _mm256_cvtps_epi32(_mm256_sub_ps(_mm256_add_ps(q, round), round));
-}
-
-static inline uint32_t largest_bits(const __m256 v[4])
+/* The largest magnitude of a block (as bits: a NaN beats everything), in four candidates. */
+INLINE __m128i four_candidates(const float *x, const float *norm, __m256 s)
 {
     __m256i top = _mm256_setzero_si256();
-    for (int i = 0; i < 4; i++)
-        top = _mm256_max_epi32(top, _mm256_and_si256(_mm256_castps_si256(v[i]), _mm256_set1_epi32(0x7fffffff)));
-    __m128i t = _mm_max_epi32(_mm256_castsi256_si128(top), _mm256_extracti128_si256(top, 1));
-    t = _mm_max_epi32(t, _mm_shuffle_epi32(t, 0x4e));
-    t = _mm_max_epi32(t, _mm_shuffle_epi32(t, 0xb1));
-    return (uint32_t)_mm_cvtsi128_si32(t);
+    MATMUL_UNROLL
+    for (int i = 0; i < 4; i++) {
+        const __m256i bits = _mm256_castps_si256(load(x + 8 * i, norm ? norm + 8 * i : NULL, s));
+        top = _mm256_max_epi32(top, _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff)));
+    }
+    return _mm_max_epi32(_mm256_castsi256_si128(top), _mm256_extracti128_si256(top, 1));
 }
 
-static inline int sum_of(__m256i a, __m256i b)
+/* {max of a[0], of a[1], of a[2], of a[3]} */
+INLINE __m128i max_of_each(const __m128i a[BATCH])
 {
-    const __m256i both = _mm256_add_epi32(a, b);
-    __m128i t = _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
-    t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
-    t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1));
-    return _mm_cvtsi128_si32(t);
+    const __m128i low = _mm_max_epi32(_mm_unpacklo_epi32(a[0], a[1]), _mm_unpackhi_epi32(a[0], a[1]));
+    const __m128i high = _mm_max_epi32(_mm_unpacklo_epi32(a[2], a[3]), _mm_unpackhi_epi32(a[2], a[3]));
+    return _mm_max_epi32(_mm_unpacklo_epi64(low, high), _mm_unpackhi_epi64(low, high));
 }
 
-static inline void quant_block(const __m256 v[4], q8_block *out)
+/* The same for sums, in both halves. */
+INLINE __m256i sum_of_each(const __m256i a[BATCH])
 {
-    const float top = vmath_float(largest_bits(v));
-    const bool tiny = top < 0x1p-100f;
-    const __m256 inverse = _mm256_set1_ps(tiny ? 0.0f : 127.0f / top);
+    const __m256i low = _mm256_add_epi32(_mm256_unpacklo_epi32(a[0], a[1]), _mm256_unpackhi_epi32(a[0], a[1]));
+    const __m256i high = _mm256_add_epi32(_mm256_unpacklo_epi32(a[2], a[3]), _mm256_unpackhi_epi32(a[2], a[3]));
+    return _mm256_add_epi32(_mm256_unpacklo_epi64(low, high), _mm256_unpackhi_epi64(low, high));
+}
+
+/* Operand order: a product that is a NaN becomes -127. */
+INLINE __m256i to_integers(__m256 v, __m256 inverse)
+{
+    return _mm256_cvtps_epi32(_mm256_max_ps(_mm256_mul_ps(v, inverse), _mm256_set1_ps(-127.0f)));
+}
+
+/* A block as bytes. The packs work within 128 bits: the permutation puts the eight words of four in order. */
+INLINE __m256i to_bytes(const float *x, const float *norm, __m256 s, float inverse)
+{
     __m256i q[4];
+    MATMUL_UNROLL
     for (int i = 0; i < 4; i++)
-        q[i] = to_integers(v[i], inverse);
-    const int first = sum_of(q[0], q[1]), sum = first + sum_of(q[2], q[3]);
-    /* The packs work within halves of 128 bits: the permutation puts the eight words of four back in order. */
+        q[i] = to_integers(load(x + 8 * i, norm ? norm + 8 * i : NULL, s), _mm256_set1_ps(inverse));
     const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
-    _mm256_storeu_si256((__m256i *)out->q,
-                        _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
-    out->scale = tiny ? 0.0f : top / 127.0f;
-    out->sum = out->scale * (float)sum;
-    out->offset[0] = -128 * sum;
-    out->offset[1] = -128 * first;
+    return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+
+/* Four blocks of x; block i goes to out[i * stride]. */
+INLINE void quant_batch(const float *x, const float *norm, __m256 s, q8_block *out, int stride)
+{
+    __m128i largest[BATCH];
+    MATMUL_UNROLL
+    for (int i = 0; i < BATCH; i++)
+        largest[i] = four_candidates(x + BLOCK * i, norm ? norm + BLOCK * i : NULL, s);
+    const __m128 top = _mm_castsi128_ps(max_of_each(largest));
+    const __m128 tiny = _mm_cmplt_ps(top, _mm_set1_ps(0x1p-100f)), most = _mm_set1_ps(127.0f);
+    const __m128 scale = _mm_andnot_ps(tiny, _mm_div_ps(top, most));
+    float inverse[BATCH];
+    _mm_storeu_ps(inverse, _mm_andnot_ps(tiny, _mm_div_ps(most, top)));
+
+    __m256i sums[BATCH];
+    MATMUL_UNROLL
+    for (int i = 0; i < BATCH; i++) {
+        const __m256i bytes = to_bytes(x + BLOCK * i, norm ? norm + BLOCK * i : NULL, s, inverse[i]);
+        _mm256_storeu_si256((__m256i *)out[i * stride].q, bytes);
+        sums[i] = _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), bytes), _mm256_set1_epi16(1));
+    }
+    const __m256i halves = sum_of_each(sums);
+    const __m128i first = _mm256_castsi256_si128(halves);
+    const __m128i whole = _mm_add_epi32(first, _mm256_extracti128_si256(halves, 1)), zero = _mm_setzero_si128();
+    __m128 scales = scale, sum = _mm_mul_ps(scale, _mm_cvtepi32_ps(whole));
+    __m128 offset = _mm_castsi128_ps(_mm_slli_epi32(_mm_sub_epi32(zero, whole), 7));
+    __m128 offset_first = _mm_castsi128_ps(_mm_slli_epi32(_mm_sub_epi32(zero, first), 7));
+    _MM_TRANSPOSE4_PS(scales, sum, offset, offset_first);
+    const __m128 rest[BATCH] = { scales, sum, offset, offset_first }; /* now one block each */
+    MATMUL_UNROLL
+    for (int i = 0; i < BATCH; i++)
+        _mm_storeu_ps(&out[i * stride].scale, rest[i]);
+}
+
+static void prepare_row_q8(const float *x, int cols, const float *norm, float scale, q8_block *out, int stride)
+{
+    const __m256 s = _mm256_set1_ps(scale);
+    int k = 0;
+    for (; k + BATCH * BLOCK <= cols; k += BATCH * BLOCK, out += BATCH * stride)
+        quant_batch(x + k, norm ? norm + k : NULL, s, out, stride);
+    if (k == cols)
+        return;
+    q8_block last[BATCH]; /* fewer than four blocks are left */
+    float padded[2][BATCH * BLOCK] = { 0 };
+    __builtin_memcpy(padded[0], x + k, (size_t)(cols - k) * sizeof(float));
+    if (norm)
+        __builtin_memcpy(padded[1], norm + k, (size_t)(cols - k) * sizeof(float));
+    quant_batch(padded[0], norm ? padded[1] : NULL, s, last, 1);
+    for (int i = 0; k + BLOCK * i < cols; i++)
+        out[i * stride] = last[i];
 }
 
 static void prepare_row_f32(const float *x, int cols, const float *norm, float s, int rows, float *out)
@@ -87,13 +140,7 @@ void avx2_prepare_panel(activation_form form, const float *x, size_t stride, int
             prepare_row_f32(row, cols, norm, s, rows, (float *)panel + r);
             continue;
         }
-        q8_block *out = (q8_block *)panel + r;
-        for (int k = 0; k < cols; k += 32, out += rows) {
-            __m256 v[4];
-            for (int i = 0; i < 4; i++)
-                v[i] = load(row + k + 8 * i, norm ? norm + k + 8 * i : NULL, _mm256_set1_ps(s));
-            quant_block(v, out);
-        }
+        prepare_row_q8(row, cols, norm, s, (q8_block *)panel + r, rows);
     }
 }
 

@@ -1,46 +1,126 @@
 /* avx512_quant.c: RMSNorm and activations in the form that weights want, as kernel/ref/quant.c defines it.
  *
- * A panel of up to 8 rows at a time, each row in one pass (two with a norm). Threads: any; no state.
+ * A panel of up to 8 rows at a time, each row in one pass (two with a norm). Four blocks go together: their maxima
+ * and sums are found by transposing, their divisions are one. The hardware's conversion rounds to nearest even,
+ * which is what the reference does by its magic number. Threads: any; no state.
  */
 #include <immintrin.h>
 
 #include "kernel/cpu/avx512_matmul.h"
 #include "kernel/cpu/avx512_reduce.h"
 #include "kernel/cpu/entries.h"
-#include "kernel/ref/vmath.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { BATCH = 4, BLOCK = 32 };
 
 /* Sixteen values from x, normalised where there is a norm. */
-static inline __m512 load(const float *x, const float *norm, __m512 s, __mmask16 mask)
+INLINE __m512 load(const float *x, const float *norm, __m512 s, __mmask16 mask)
 {
     const __m512 v = _mm512_maskz_loadu_ps(mask, x);
     return norm ? _mm512_mul_ps(_mm512_mul_ps(v, s), _mm512_maskz_loadu_ps(mask, norm)) : v;
 }
 
-/* To nearest even by the magic number, cut to +-127; the operand order sends a NaN to -127. */
-static inline __m512i to_integers(__m512 v, __m512 inverse)
+/* The largest of sixteen numbers, in four candidates. */
+INLINE __m128i four_candidates(__m512i v)
 {
-    const __m512 round = _mm512_set1_ps(VMATH_ROUND);
-    __m512 q = _mm512_max_ps(_mm512_mul_ps(v, inverse), _mm512_set1_ps(-127.0f));
-    q = _mm512_min_ps(q, _mm512_set1_ps(127.0f));
-    return _mm512_cvtps_epi32(_mm512_sub_ps(_mm512_add_ps(q, round), round));
+    const __m256i eight = _mm256_max_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
+    return _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
 }
 
-static inline void quant_block(__m512 a, __m512 b, q8_block *out)
+/* {max of a, of b, of c, of d} */
+INLINE __m128i max_of_each(__m128i a, __m128i b, __m128i c, __m128i d)
+{
+    const __m128i ab = _mm_max_epi32(_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
+    const __m128i cd = _mm_max_epi32(_mm_unpacklo_epi32(c, d), _mm_unpackhi_epi32(c, d));
+    return _mm_max_epi32(_mm_unpacklo_epi64(ab, cd), _mm_unpackhi_epi64(ab, cd));
+}
+
+/* The same for sums, in both halves. */
+INLINE __m256i sum_of_each(const __m256i v[BATCH])
+{
+    const __m256i ab = _mm256_add_epi32(_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1]));
+    const __m256i cd = _mm256_add_epi32(_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3]));
+    return _mm256_add_epi32(_mm256_unpacklo_epi64(ab, cd), _mm256_unpackhi_epi64(ab, cd));
+}
+
+/* Operand order: a product that is a NaN becomes -127. */
+INLINE __m512i to_integers(__m512 v, __m512 inverse)
+{
+    return _mm512_cvtps_epi32(_mm512_max_ps(_mm512_mul_ps(v, inverse), _mm512_set1_ps(-127.0f)));
+}
+
+/* Two blocks' integers {a, b} and {c, d} as bytes. The packs work within 128 bits: the permutation puts them in order. */
+INLINE __m512i to_bytes(__m512i a, __m512i b, __m512i c, __m512i d)
+{
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm512_permutexvar_epi32(
+        order, _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d)));
+}
+
+/* Four blocks v[2 i], v[2 i + 1]; block i goes to out[i * stride]. */
+INLINE void quant_batch(const __m512 v[2 * BATCH], q8_block *out, int stride)
 {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-    const float top = vmath_float((uint32_t)_mm512_reduce_max_epi32(
-        _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(a), magnitude),
-                         _mm512_and_si512(_mm512_castps_si512(b), magnitude))));
-    const bool tiny = top < 0x1p-100f;
-    const __m512 inverse = _mm512_set1_ps(tiny ? 0.0f : 127.0f / top);
-    const __m512i qa = to_integers(a, inverse), qb = to_integers(b, inverse);
-    const int first = _mm512_reduce_add_epi32(qa), sum = first + _mm512_reduce_add_epi32(qb);
-    _mm_storeu_si128((__m128i *)out->q, _mm512_cvtepi32_epi8(qa));
-    _mm_storeu_si128((__m128i *)(out->q + 16), _mm512_cvtepi32_epi8(qb));
-    out->scale = tiny ? 0.0f : top / 127.0f;
-    out->sum = out->scale * (float)sum;
-    out->offset[0] = -128 * sum;
-    out->offset[1] = -128 * first;
+    __m128i largest[BATCH];
+    MATMUL_UNROLL
+    for (int i = 0; i < BATCH; i++)
+        largest[i] =
+            four_candidates(_mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(v[2 * i]), magnitude),
+                                             _mm512_and_si512(_mm512_castps_si512(v[2 * i + 1]), magnitude)));
+    const __m128 top = _mm_castsi128_ps(max_of_each(largest[0], largest[1], largest[2], largest[3]));
+    const __m128 tiny = _mm_cmplt_ps(top, _mm_set1_ps(0x1p-100f)), most = _mm_set1_ps(127.0f);
+    const __m128 scale = _mm_andnot_ps(tiny, _mm_div_ps(top, most));
+    const __m512 inverse = _mm512_castps128_ps512(_mm_andnot_ps(tiny, _mm_div_ps(most, top)));
+
+    __m256i bytes[BATCH], sums[BATCH];
+    MATMUL_UNROLL
+    for (int i = 0; i < BATCH; i += 2) {
+        const __m512 first = _mm512_permutexvar_ps(_mm512_set1_epi32(i), inverse);
+        const __m512 second = _mm512_permutexvar_ps(_mm512_set1_epi32(i + 1), inverse);
+        const __m512i both = to_bytes(to_integers(v[2 * i], first), to_integers(v[2 * i + 1], first),
+                                      to_integers(v[2 * i + 2], second), to_integers(v[2 * i + 3], second));
+        bytes[i] = _mm512_castsi512_si256(both);
+        bytes[i + 1] = _mm512_extracti64x4_epi64(both, 1);
+    }
+    MATMUL_UNROLL
+    for (int i = 0; i < BATCH; i++)
+        sums[i] = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), bytes[i]);
+    const __m256i halves = sum_of_each(sums);
+    const __m128i first = _mm256_castsi256_si128(halves);
+    const __m128i whole = _mm_add_epi32(first, _mm256_extracti128_si256(halves, 1)), zero = _mm_setzero_si128();
+    __m128 scales = scale, sum = _mm_mul_ps(scale, _mm_cvtepi32_ps(whole));
+    __m128 offset = _mm_castsi128_ps(_mm_slli_epi32(_mm_sub_epi32(zero, whole), 7));
+    __m128 offset_first = _mm_castsi128_ps(_mm_slli_epi32(_mm_sub_epi32(zero, first), 7));
+    _MM_TRANSPOSE4_PS(scales, sum, offset, offset_first);
+    const __m128 rest[BATCH] = { scales, sum, offset, offset_first }; /* now one block each */
+    MATMUL_UNROLL
+    for (int i = 0; i < BATCH; i++) {
+        _mm256_storeu_si256((__m256i *)out[i * stride].q, bytes[i]);
+        _mm_storeu_ps(&out[i * stride].scale, rest[i]);
+    }
+}
+
+static void prepare_row_q8(const float *x, int cols, const float *norm, __m512 s, q8_block *out, int stride)
+{
+    const __mmask16 all = 0xffff;
+    __m512 v[2 * BATCH];
+    int k = 0;
+    for (; k + BATCH * BLOCK <= cols; k += BATCH * BLOCK, out += BATCH * stride) {
+        MATMUL_UNROLL
+        for (int i = 0; i < 2 * BATCH; i++)
+            v[i] = load(x + k + 16 * i, norm ? norm + k + 16 * i : NULL, s, all);
+        quant_batch(v, out, stride);
+    }
+    if (k == cols)
+        return;
+    q8_block last[BATCH]; /* fewer than four blocks are left */
+    for (int i = 0; i < 2 * BATCH; i++)
+        v[i] = k + 16 * i < cols ? load(x + k + 16 * i, norm ? norm + k + 16 * i : NULL, s, all)
+                                 : _mm512_setzero_ps();
+    quant_batch(v, last, 1);
+    for (int i = 0; k + BLOCK * i < cols; i++)
+        out[i * stride] = last[i];
 }
 
 void avx512_prepare_panel(activation_form form, const float *x, size_t stride, int rows, int cols,
@@ -52,10 +132,7 @@ void avx512_prepare_panel(activation_form form, const float *x, size_t stride, i
         const __m512 s =
             _mm512_set1_ps(norm ? reduce_rms_scale(avx512_sum_squares(row, cols), cols, eps) : 1.0f);
         if (form == ACTIVATION_Q8) {
-            q8_block *out = (q8_block *)panel + r;
-            for (int k = 0; k < cols; k += 32, out += rows)
-                quant_block(load(row + k, norm ? norm + k : NULL, s, all),
-                            load(row + k + 16, norm ? norm + k + 16 : NULL, s, all), out);
+            prepare_row_q8(row, cols, norm, s, (q8_block *)panel + r, rows);
             continue;
         }
         float *out = (float *)panel + r;

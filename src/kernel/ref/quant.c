@@ -4,7 +4,7 @@
  *
  *   top    = the largest |v| by its bits, so that a NaN beats everything
  *   scale  = top / 127; 0 where top < 2^-100: such a block is zeros, and no product with it is a denormal
- *   q      = round to nearest even of v (127 / top), cut to -127 … 127 (a NaN gives -127; its scale is NaN)
+ *   q      = round to nearest even of v (127 / top): -127 … 127, and -127 where that product is a NaN
  *   sum    = scale * (exact sum of q)
  *
  * So an infinity or NaN in a row gives infinities or NaN in every output of the row, and no crash.
@@ -35,7 +35,6 @@ static void quant_block(const float v[BLOCK], q8_block *out)
     for (int i = 0; i < BLOCK; i++) {
         float q = v[i] * inverse;
         q = q > -127.0f ? q : -127.0f;
-        q = q < 127.0f ? q : 127.0f;
         out->q[i] = (int8_t)((q + VMATH_ROUND) - VMATH_ROUND);
         sum += out->q[i];
         first += i < BLOCK / 2 ? out->q[i] : 0;
