@@ -10,8 +10,6 @@
 
 #include "kernel/cpu/avx2_matmul.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 enum { LANES = 8, SUB = 32, ROWS = 4 };
 
 /* One sub-block of 32 columns of a group. */
@@ -20,27 +18,27 @@ typedef struct {
     __m256 scale[2], min; /* the second scale: of the second 16 columns, Q6_K only */
 } block;
 
-INLINE __m256 load_f16(const uint8_t *p)
+MATMUL_TEMPLATE __m256 load_f16(const uint8_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
 
-INLINE __m256 load_u8(const uint8_t *p)
+MATMUL_TEMPLATE __m256 load_u8(const uint8_t *p)
 {
     return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
 
-INLINE __m256 load_s8(const uint8_t *p)
+MATMUL_TEMPLATE __m256 load_s8(const uint8_t *p)
 {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }
 
-INLINE bool has_min(dtype type)
+MATMUL_TEMPLATE bool has_min(dtype type)
 {
     return type == DTYPE_Q4_1 || type == DTYPE_Q5_1 || type == DTYPE_Q4_K || type == DTYPE_Q5_K;
 }
 
-INLINE int quant_bits(dtype type)
+MATMUL_TEMPLATE int quant_bits(dtype type)
 {
     return type == DTYPE_Q8_0 ? 8
            : type == DTYPE_Q6_K ? 6
@@ -48,13 +46,13 @@ INLINE int quant_bits(dtype type)
 }
 
 /* What stands for zero in the unsigned quants. */
-INLINE int centre(dtype type)
+MATMUL_TEMPLATE int centre(dtype type)
 {
     return type == DTYPE_Q4_0 ? 8 : type == DTYPE_Q5_0 ? 16 : type == DTYPE_Q6_K ? 32 : 0;
 }
 
 /* Sub-block b of the group at w: the layout of kernel/weight.h with 8 lanes. */
-INLINE block find_block(dtype type, const uint8_t *w, int b)
+MATMUL_TEMPLATE block find_block(dtype type, const uint8_t *w, int b)
 {
     enum { F16 = 2 * LANES, Q6_HEADER = (18 * LANES + 63) / 64 * 64 };
     const size_t sub = (size_t)(quant_bits(type) * SUB / 8 * LANES), at = (size_t)b;
@@ -94,19 +92,19 @@ INLINE block find_block(dtype type, const uint8_t *w, int b)
     return o;
 }
 
-INLINE __m256i load_vector(const uint8_t *quants, int vector)
+MATMUL_TEMPLATE __m256i load_vector(const uint8_t *quants, int vector)
 {
     return _mm256_loadu_si256((const __m256i *)(quants + vector * 32));
 }
 
 /* Bits of `bits` shifted up by `by` (down where negative); the bytes' neighbours' bits must be masked off after. */
-INLINE __m256i shift_bits(__m256i bits, int by)
+MATMUL_TEMPLATE __m256i shift_bits(__m256i bits, int by)
 {
     return by > 0 ? _mm256_slli_epi16(bits, by) : by < 0 ? _mm256_srli_epi16(bits, -by) : bits;
 }
 
 /* Chunk c (of 8) of a sub-block: four columns per lane, as they are stored. */
-INLINE __m256i unpack(dtype type, const uint8_t *quants, int c)
+MATMUL_TEMPLATE __m256i unpack(dtype type, const uint8_t *quants, int c)
 {
     const int bits = quant_bits(type);
     if (bits == 8)
@@ -120,7 +118,7 @@ INLINE __m256i unpack(dtype type, const uint8_t *quants, int c)
     return _mm256_or_si256(low, _mm256_and_si256(top, _mm256_set1_epi8(bits == 5 ? 16 : 48)));
 }
 
-INLINE __m256i four_columns(const int8_t *q)
+MATMUL_TEMPLATE __m256i four_columns(const int8_t *q)
 {
     int32_t word;
     __builtin_memcpy(&word, q, 4);
@@ -128,7 +126,7 @@ INLINE __m256i four_columns(const int8_t *q)
 }
 
 /* sum[r] = the exact integers of chunks [first, last), each weight as stored. */
-INLINE void add_chunks(dtype type, int rows, const uint8_t *quants, const q8_block *x, int first, int last,
+MATMUL_TEMPLATE void add_chunks(dtype type, int rows, const uint8_t *quants, const q8_block *x, int first, int last,
                        __m256i *sum)
 {
     const __m256i one = _mm256_set1_epi16(1);
@@ -156,13 +154,13 @@ INLINE void add_chunks(dtype type, int rows, const uint8_t *quants, const q8_blo
     }
 }
 
-INLINE __m256 scaled_step(__m256 acc, __m256i sum, __m256 scale, float x_scale)
+MATMUL_TEMPLATE __m256 scaled_step(__m256 acc, __m256i sum, __m256 scale, float x_scale)
 {
     return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), _mm256_mul_ps(scale, _mm256_set1_ps(x_scale)), acc);
 }
 
 /* A sub-block times the rows of a panel; acc [rows]. */
-INLINE void add_block(dtype type, int rows, const block *w, const q8_block *x, __m256 *acc)
+MATMUL_TEMPLATE void add_block(dtype type, int rows, const block *w, const q8_block *x, __m256 *acc)
 {
     const int halves = type == DTYPE_Q6_K ? 2 : 1;
     MATMUL_UNROLL
@@ -183,7 +181,7 @@ INLINE void add_block(dtype type, int rows, const block *w, const q8_block *x, _
     }
 }
 
-INLINE void prefetch_block(dtype type, const uint8_t *quants, size_t ahead)
+MATMUL_TEMPLATE void prefetch_block(dtype type, const uint8_t *quants, size_t ahead)
 {
     MATMUL_UNROLL
     for (int line = 0; line <= quant_bits(type) * SUB / 8 * LANES / 64; line++)
@@ -191,7 +189,7 @@ INLINE void prefetch_block(dtype type, const uint8_t *quants, size_t ahead)
 }
 
 /* The template: groups x rows accumulators over all columns. */
-INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job, float *y)
+MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job, float *y)
 {
     const q8_block *x = job->x;
     __m256 acc[MATMUL_STREAMS * ROWS];
@@ -211,32 +209,27 @@ INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const
         _mm256_store_ps(y + i * LANES, acc[i]);
 }
 
-/* One function per type: one row takes four groups at once, more rows one. */
+/* `many` groups at once, as many as the registers hold beside their rows; then `some`, then one by one. */
+#define ROWS(type, n, many, some)                                                                                \
+    case n: {                                                                                                    \
+        int g = 0;                                                                                               \
+        for (; g + many <= job->groups; g += many)                                                               \
+            dot(type, many, n, job->w + g, job, job->y + g * n * LANES);                                         \
+        for (; some < many && g + some <= job->groups; g += some)                                                \
+            dot(type, some < many ? some : 1, n, job->w + g, job, job->y + g * n * LANES);                       \
+        for (; some > 1 && g < job->groups; g++)                                                                 \
+            dot(type, 1, n, job->w + g, job, job->y + g * n * LANES);                                            \
+        break;                                                                                                   \
+    }
+
 #define DEFINE_DOT(name, type)                                                                                   \
     void avx2_dot_##name(const matmul_dot *job)                                                                  \
     {                                                                                                            \
-        const uint8_t *const *w = job->w;                                                                        \
-        for (int g = 0; g < job->groups; g++) {                                                                  \
-            float *y = job->y + g * job->rows * LANES;                                                           \
-            switch (job->rows) {                                                                                 \
-            case 1:                                                                                              \
-                if (g + 4 <= job->groups) {                                                                      \
-                    dot(type, 4, 1, w + g, job, y);                                                              \
-                    g += 3;                                                                                      \
-                } else {                                                                                         \
-                    dot(type, 1, 1, w + g, job, y);                                                              \
-                }                                                                                                \
-                break;                                                                                           \
-            case 2:                                                                                              \
-                dot(type, 1, 2, w + g, job, y);                                                                  \
-                break;                                                                                           \
-            case 3:                                                                                              \
-                dot(type, 1, 3, w + g, job, y);                                                                  \
-                break;                                                                                           \
-            case 4:                                                                                              \
-                dot(type, 1, 4, w + g, job, y);                                                                  \
-                break;                                                                                           \
-            }                                                                                                    \
+        switch (job->rows) {                                                                                     \
+            ROWS(type, 1, 4, 1)                                                                                  \
+            ROWS(type, 2, 1, 1)                                                                                  \
+            ROWS(type, 3, 1, 1)                                                                                  \
+            ROWS(type, 4, 1, 1)                                                                                  \
         }                                                                                                        \
     }
 

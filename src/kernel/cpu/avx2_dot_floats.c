@@ -8,17 +8,15 @@
 
 #include "kernel/cpu/avx2_matmul.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 enum { LANES = 8, ROWS = 4 };
 
-INLINE size_t column_bytes(dtype type)
+MATMUL_TEMPLATE size_t column_bytes(dtype type)
 {
     return type == DTYPE_F32 ? 4 * LANES : 2 * LANES;
 }
 
 /* Column k of a group; at: the group's columns from 2 (k / 2). */
-INLINE __m256 load_column(dtype type, const uint8_t *at, int k)
+MATMUL_TEMPLATE __m256 load_column(dtype type, const uint8_t *at, int k)
 {
     if (type == DTYPE_F32)
         return _mm256_loadu_ps((const float *)(const void *)(at + k % 2 * 4 * LANES));
@@ -29,7 +27,7 @@ INLINE __m256 load_column(dtype type, const uint8_t *at, int k)
                                      : _mm256_slli_epi32(pair, 16));
 }
 
-INLINE void add_column(dtype type, int groups, int rows, const uint8_t *const *w, size_t at, int k,
+MATMUL_TEMPLATE void add_column(dtype type, int groups, int rows, const uint8_t *const *w, size_t at, int k,
                        const float *x, __m256 *acc)
 {
     __m256 column[MATMUL_STREAMS];
@@ -46,7 +44,7 @@ INLINE void add_column(dtype type, int groups, int rows, const uint8_t *const *w
 }
 
 /* The template: groups x rows accumulators over all columns. */
-INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job, float *y)
+MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job, float *y)
 {
     const float *x = job->x;
     const int cols = job->cols;
@@ -75,38 +73,34 @@ INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const
         _mm256_store_ps(y + i * LANES, acc[i]);
 }
 
-/* Up to `most` groups at once: as many as the registers hold beside their rows. */
-#define ROWS_OF(type, n, most)                                                                                   \
-    case n:                                                                                                      \
-        for (int g = 0; g < job->groups;) {                                                                      \
-            const int left = job->groups - g < most ? job->groups - g : most;                                    \
-            float *y = job->y + g * n * LANES;                                                                   \
-            if (left >= 4)                                                                                       \
-                dot(type, most >= 4 ? 4 : 1, n, job->w + g, job, y);                                             \
-            else if (left == 3)                                                                                  \
-                dot(type, most >= 3 ? 3 : 1, n, job->w + g, job, y);                                             \
-            else if (left == 2)                                                                                  \
-                dot(type, 2, n, job->w + g, job, y);                                                             \
-            else                                                                                                 \
-                dot(type, 1, n, job->w + g, job, y);                                                             \
-            g += left;                                                                                           \
-        }                                                                                                        \
-        break;
+/* `many` groups at once, as many as the registers hold beside their rows; then `some`, then one by one. F32 also
+ * serves many rows of any type, three groups at a time. */
+#define ROWS(type, n, many, some)                                                                                \
+    case n: {                                                                                                    \
+        int g = 0;                                                                                               \
+        for (; g + many <= job->groups; g += many)                                                               \
+            dot(type, many, n, job->w + g, job, job->y + g * n * LANES);                                         \
+        for (; some < many && g + some <= job->groups; g += some)                                                \
+            dot(type, some < many ? some : 1, n, job->w + g, job, job->y + g * n * LANES);                       \
+        for (; some > 1 && g < job->groups; g++)                                                                 \
+            dot(type, 1, n, job->w + g, job, job->y + g * n * LANES);                                            \
+        break;                                                                                                   \
+    }
 
-#define DEFINE_DOT(name, type)                                                                                   \
+#define DEFINE_DOT(name, type, most, some)                                                                       \
     void avx2_dot_##name(const matmul_dot *job)                                                                  \
     {                                                                                                            \
         switch (job->rows) {                                                                                     \
-            ROWS_OF(type, 1, 4)                                                                                  \
-            ROWS_OF(type, 2, 4)                                                                                  \
-            ROWS_OF(type, 3, 3)                                                                                  \
-            ROWS_OF(type, 4, 3)                                                                                  \
+            ROWS(type, 1, 4, 1)                                                                                  \
+            ROWS(type, 2, 4, 1)                                                                                  \
+            ROWS(type, 3, most, some)                                                                            \
+            ROWS(type, 4, most, some)                                                                            \
         }                                                                                                        \
     }
 
-DEFINE_DOT(f32, DTYPE_F32)
-DEFINE_DOT(f16, DTYPE_F16)
-DEFINE_DOT(bf16, DTYPE_BF16)
+DEFINE_DOT(f32, DTYPE_F32, 3, 2)
+DEFINE_DOT(f16, DTYPE_F16, 2, 1)
+DEFINE_DOT(bf16, DTYPE_BF16, 2, 1)
 
 void avx2_widen(dtype type, const uint8_t *group, int first, int last, float *out)
 {

@@ -10,19 +10,17 @@
 #include "kernel/cpu/avx2_reduce.h"
 #include "kernel/cpu/entries.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 enum { BATCH = 4, BLOCK = 32 };
 
 /* Eight values from x, normalised where there is a norm. */
-INLINE __m256 load(const float *x, const float *norm, __m256 s)
+MATMUL_TEMPLATE __m256 load(const float *x, const float *norm, __m256 s)
 {
     const __m256 v = _mm256_loadu_ps(x);
     return norm ? _mm256_mul_ps(_mm256_mul_ps(v, s), _mm256_loadu_ps(norm)) : v;
 }
 
 /* The largest magnitude of a block (as bits: a NaN beats everything), in four candidates. */
-INLINE __m128i four_candidates(const float *x, const float *norm, __m256 s)
+MATMUL_TEMPLATE __m128i four_candidates(const float *x, const float *norm, __m256 s)
 {
     __m256i top = _mm256_setzero_si256();
     MATMUL_UNROLL
@@ -34,7 +32,7 @@ INLINE __m128i four_candidates(const float *x, const float *norm, __m256 s)
 }
 
 /* {max of a[0], of a[1], of a[2], of a[3]} */
-INLINE __m128i max_of_each(const __m128i a[BATCH])
+MATMUL_TEMPLATE __m128i max_of_each(const __m128i a[BATCH])
 {
     const __m128i low = _mm_max_epi32(_mm_unpacklo_epi32(a[0], a[1]), _mm_unpackhi_epi32(a[0], a[1]));
     const __m128i high = _mm_max_epi32(_mm_unpacklo_epi32(a[2], a[3]), _mm_unpackhi_epi32(a[2], a[3]));
@@ -42,7 +40,7 @@ INLINE __m128i max_of_each(const __m128i a[BATCH])
 }
 
 /* The same for sums, in both halves. */
-INLINE __m256i sum_of_each(const __m256i a[BATCH])
+MATMUL_TEMPLATE __m256i sum_of_each(const __m256i a[BATCH])
 {
     const __m256i low = _mm256_add_epi32(_mm256_unpacklo_epi32(a[0], a[1]), _mm256_unpackhi_epi32(a[0], a[1]));
     const __m256i high = _mm256_add_epi32(_mm256_unpacklo_epi32(a[2], a[3]), _mm256_unpackhi_epi32(a[2], a[3]));
@@ -50,13 +48,13 @@ INLINE __m256i sum_of_each(const __m256i a[BATCH])
 }
 
 /* Operand order: a product that is a NaN becomes -127. */
-INLINE __m256i to_integers(__m256 v, __m256 inverse)
+MATMUL_TEMPLATE __m256i to_integers(__m256 v, __m256 inverse)
 {
     return _mm256_cvtps_epi32(_mm256_max_ps(_mm256_mul_ps(v, inverse), _mm256_set1_ps(-127.0f)));
 }
 
 /* A block as bytes. The packs work within 128 bits: the permutation puts the eight words of four in order. */
-INLINE __m256i to_bytes(const float *x, const float *norm, __m256 s, float inverse)
+MATMUL_TEMPLATE __m256i to_bytes(const float *x, const float *norm, __m256 s, float inverse)
 {
     __m256i q[4];
     MATMUL_UNROLL
@@ -67,7 +65,7 @@ INLINE __m256i to_bytes(const float *x, const float *norm, __m256 s, float inver
 }
 
 /* Four blocks of x; block i goes to out[i * stride]. */
-INLINE void quant_batch(const float *x, const float *norm, __m256 s, q8_block *out, int stride)
+MATMUL_TEMPLATE void quant_batch(const float *x, const float *norm, __m256 s, q8_block *out, int stride)
 {
     __m128i largest[BATCH];
     MATMUL_UNROLL

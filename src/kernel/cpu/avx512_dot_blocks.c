@@ -10,8 +10,6 @@
 
 #include "kernel/cpu/avx512_matmul.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 enum { LANES = 16, SUB = 32, MOST_SUMS = 10 /* integer and float registers each */ };
 
 /* One sub-block of 32 columns of a group. */
@@ -20,27 +18,27 @@ typedef struct {
     __m512 scale[2], min; /* the second scale: of the second 16 columns, Q6_K only */
 } block;
 
-INLINE __m512 load_f16(const uint8_t *p)
+MATMUL_TEMPLATE __m512 load_f16(const uint8_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
 
-INLINE __m512 load_u8(const uint8_t *p)
+MATMUL_TEMPLATE __m512 load_u8(const uint8_t *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
 
-INLINE __m512 load_s8(const uint8_t *p)
+MATMUL_TEMPLATE __m512 load_s8(const uint8_t *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
 
-INLINE bool has_min(dtype type)
+MATMUL_TEMPLATE bool has_min(dtype type)
 {
     return type == DTYPE_Q4_1 || type == DTYPE_Q5_1 || type == DTYPE_Q4_K || type == DTYPE_Q5_K;
 }
 
-INLINE int quant_bits(dtype type)
+MATMUL_TEMPLATE int quant_bits(dtype type)
 {
     return type == DTYPE_Q8_0 ? 8
            : type == DTYPE_Q6_K ? 6
@@ -48,7 +46,7 @@ INLINE int quant_bits(dtype type)
 }
 
 /* Sub-block b of the group at w: the layout of kernel/weight.h with 16 lanes. */
-INLINE block find_block(dtype type, const uint8_t *w, int b)
+MATMUL_TEMPLATE block find_block(dtype type, const uint8_t *w, int b)
 {
     enum { F16 = 2 * LANES };
     const size_t sub = (size_t)(quant_bits(type) * SUB / 8 * LANES), at = (size_t)b;
@@ -88,13 +86,13 @@ INLINE block find_block(dtype type, const uint8_t *w, int b)
     return o;
 }
 
-INLINE __m512i load_vector(const uint8_t *quants, int vector)
+MATMUL_TEMPLATE __m512i load_vector(const uint8_t *quants, int vector)
 {
     return _mm512_loadu_si512(quants + vector * 64);
 }
 
 /* Chunks j and j + 4 (j < 4) of a sub-block: four unsigned columns per lane each. */
-INLINE void unpack(dtype type, const uint8_t *quants, int j, __m512i *low, __m512i *high)
+MATMUL_TEMPLATE void unpack(dtype type, const uint8_t *quants, int j, __m512i *low, __m512i *high)
 {
     const int bits = quant_bits(type);
     if (bits == 8) {
@@ -123,7 +121,7 @@ INLINE void unpack(dtype type, const uint8_t *quants, int j, __m512i *low, __m51
 }
 
 /* What the integer sum starts from: minus the weights' centre times the sum of the activations. */
-INLINE __m512i start(dtype type, const q8_block *x)
+MATMUL_TEMPLATE __m512i start(dtype type, const q8_block *x)
 {
     const __m512i offset = _mm512_set1_epi32(x->offset[0]); /* 128 times */
     switch (type) {
@@ -138,21 +136,21 @@ INLINE __m512i start(dtype type, const q8_block *x)
     }
 }
 
-INLINE __m512i four_columns(const int8_t *q)
+MATMUL_TEMPLATE __m512i four_columns(const int8_t *q)
 {
     int32_t word;
     __builtin_memcpy(&word, q, 4);
     return _mm512_set1_epi32(word);
 }
 
-INLINE __m512 scaled_step(__m512 acc, __m512i sum, __m512 scale, float x_scale)
+MATMUL_TEMPLATE __m512 scaled_step(__m512 acc, __m512i sum, __m512 scale, float x_scale)
 {
     return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), _mm512_mul_ps(scale, _mm512_set1_ps(x_scale)), acc);
 }
 
 /* A sub-block of each group times the rows of a panel; acc [groups][rows]. The groups go side by side: a chain of
  * eight vpdpbusd is longer than its work. Q6_K keeps the two halves of 16 columns apart. */
-INLINE void add_blocks(dtype type, int groups, int rows, const block *w, const q8_block *x, __m512 *acc)
+MATMUL_TEMPLATE void add_blocks(dtype type, int groups, int rows, const block *w, const q8_block *x, __m512 *acc)
 {
     const bool halves = type == DTYPE_Q6_K;
     __m512i sum[MOST_SUMS], second[MOST_SUMS];
@@ -193,7 +191,7 @@ INLINE void add_blocks(dtype type, int groups, int rows, const block *w, const q
     }
 }
 
-INLINE void prefetch_block(dtype type, const uint8_t *quants, size_t ahead)
+MATMUL_TEMPLATE void prefetch_block(dtype type, const uint8_t *quants, size_t ahead)
 {
     MATMUL_UNROLL
     for (int line = 0; line < quant_bits(type) * SUB / 8 * LANES / 64; line++)
@@ -201,7 +199,7 @@ INLINE void prefetch_block(dtype type, const uint8_t *quants, size_t ahead)
 }
 
 /* The template: groups x rows accumulators over all columns. */
-INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job, float *y)
+MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job, float *y)
 {
     const q8_block *x = job->x;
     __m512 acc[MOST_SUMS];
@@ -222,13 +220,15 @@ INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const
         _mm512_store_ps(y + i * LANES, acc[i]);
 }
 
-/* `most` groups at once, as many as the registers hold beside their rows; what is left one by one. */
-#define ROWS(type, n, most)                                                                                      \
+/* `many` groups at once, as many as the registers hold beside their rows; then `some`, then one by one. */
+#define ROWS(type, n, many, some)                                                                                \
     case n: {                                                                                                    \
         int g = 0;                                                                                               \
-        for (; most > 1 && g + most <= job->groups; g += most)                                                   \
-            dot(type, most, n, job->w + g, job, job->y + g * n * LANES);                                         \
-        for (; g < job->groups; g++)                                                                             \
+        for (; g + many <= job->groups; g += many)                                                               \
+            dot(type, many, n, job->w + g, job, job->y + g * n * LANES);                                         \
+        for (; some < many && g + some <= job->groups; g += some)                                                \
+            dot(type, some < many ? some : 1, n, job->w + g, job, job->y + g * n * LANES);                       \
+        for (; some > 1 && g < job->groups; g++)                                                                 \
             dot(type, 1, n, job->w + g, job, job->y + g * n * LANES);                                            \
         break;                                                                                                   \
     }
@@ -237,14 +237,14 @@ INLINE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const
     void avx512_dot_##name(const matmul_dot *job)                                                                \
     {                                                                                                            \
         switch (job->rows) {                                                                                     \
-            ROWS(type, 1, 4)                                                                                     \
-            ROWS(type, 2, 4)                                                                                     \
-            ROWS(type, 3, 2)                                                                                     \
-            ROWS(type, 4, 2)                                                                                     \
-            ROWS(type, 5, 2)                                                                                     \
-            ROWS(type, 6, 1)                                                                                     \
-            ROWS(type, 7, 1)                                                                                     \
-            ROWS(type, 8, 1)                                                                                     \
+            ROWS(type, 1, 4, 1)                                                                                  \
+            ROWS(type, 2, 4, 1)                                                                                  \
+            ROWS(type, 3, 2, 1)                                                                                  \
+            ROWS(type, 4, 2, 1)                                                                                  \
+            ROWS(type, 5, 2, 1)                                                                                  \
+            ROWS(type, 6, 1, 1)                                                                                  \
+            ROWS(type, 7, 1, 1)                                                                                  \
+            ROWS(type, 8, 1, 1)                                                                                  \
         }                                                                                                        \
     }
 

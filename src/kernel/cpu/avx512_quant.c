@@ -10,26 +10,24 @@
 #include "kernel/cpu/avx512_reduce.h"
 #include "kernel/cpu/entries.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
 enum { BATCH = 4, BLOCK = 32 };
 
 /* Sixteen values from x, normalised where there is a norm. */
-INLINE __m512 load(const float *x, const float *norm, __m512 s, __mmask16 mask)
+MATMUL_TEMPLATE __m512 load(const float *x, const float *norm, __m512 s, __mmask16 mask)
 {
     const __m512 v = _mm512_maskz_loadu_ps(mask, x);
     return norm ? _mm512_mul_ps(_mm512_mul_ps(v, s), _mm512_maskz_loadu_ps(mask, norm)) : v;
 }
 
 /* The largest of sixteen numbers, in four candidates. */
-INLINE __m128i four_candidates(__m512i v)
+MATMUL_TEMPLATE __m128i four_candidates(__m512i v)
 {
     const __m256i eight = _mm256_max_epi32(_mm512_castsi512_si256(v), _mm512_extracti64x4_epi64(v, 1));
     return _mm_max_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
 }
 
 /* {max of a, of b, of c, of d} */
-INLINE __m128i max_of_each(__m128i a, __m128i b, __m128i c, __m128i d)
+MATMUL_TEMPLATE __m128i max_of_each(__m128i a, __m128i b, __m128i c, __m128i d)
 {
     const __m128i ab = _mm_max_epi32(_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b));
     const __m128i cd = _mm_max_epi32(_mm_unpacklo_epi32(c, d), _mm_unpackhi_epi32(c, d));
@@ -37,7 +35,7 @@ INLINE __m128i max_of_each(__m128i a, __m128i b, __m128i c, __m128i d)
 }
 
 /* The same for sums, in both halves. */
-INLINE __m256i sum_of_each(const __m256i v[BATCH])
+MATMUL_TEMPLATE __m256i sum_of_each(const __m256i v[BATCH])
 {
     const __m256i ab = _mm256_add_epi32(_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1]));
     const __m256i cd = _mm256_add_epi32(_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3]));
@@ -45,13 +43,13 @@ INLINE __m256i sum_of_each(const __m256i v[BATCH])
 }
 
 /* Operand order: a product that is a NaN becomes -127. */
-INLINE __m512i to_integers(__m512 v, __m512 inverse)
+MATMUL_TEMPLATE __m512i to_integers(__m512 v, __m512 inverse)
 {
     return _mm512_cvtps_epi32(_mm512_max_ps(_mm512_mul_ps(v, inverse), _mm512_set1_ps(-127.0f)));
 }
 
 /* Two blocks' integers {a, b} and {c, d} as bytes. The packs work within 128 bits: the permutation puts them in order. */
-INLINE __m512i to_bytes(__m512i a, __m512i b, __m512i c, __m512i d)
+MATMUL_TEMPLATE __m512i to_bytes(__m512i a, __m512i b, __m512i c, __m512i d)
 {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     return _mm512_permutexvar_epi32(
@@ -59,7 +57,7 @@ INLINE __m512i to_bytes(__m512i a, __m512i b, __m512i c, __m512i d)
 }
 
 /* Four blocks v[2 i], v[2 i + 1]; block i goes to out[i * stride]. */
-INLINE void quant_batch(const __m512 v[2 * BATCH], q8_block *out, int stride)
+MATMUL_TEMPLATE void quant_batch(const __m512 v[2 * BATCH], q8_block *out, int stride)
 {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
     __m128i largest[BATCH];

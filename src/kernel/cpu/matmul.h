@@ -58,10 +58,17 @@ static inline bool matmul_gated(const args_matmul *a)
     return a->epilogue == EPILOGUE_SWIGLU || a->epilogue == EPILOGUE_GEGLU;
 }
 
-/* Loops over rows and groups of a template are taken apart completely: their counts are constants. */
-#if defined(__clang__)
+/* A template is an inline function whose type, groups and rows are constants where it is called; its loops over
+ * them are taken apart completely. Checked builds run the same functions with variables: copies would only
+ * multiply what the sanitizers insert, and the compiler's time. */
+#if defined(FORAY_CHECKS)
+#define MATMUL_TEMPLATE static
+#define MATMUL_UNROLL
+#elif defined(__clang__)
+#define MATMUL_TEMPLATE static inline __attribute__((always_inline))
 #define MATMUL_UNROLL _Pragma("clang loop unroll(full)")
 #else
+#define MATMUL_TEMPLATE static inline __attribute__((always_inline))
 #define MATMUL_UNROLL _Pragma("GCC unroll 16")
 #endif
 
