@@ -1,14 +1,16 @@
 /* attention_sample.c: what attention and sampling cost on one thread, per instruction set of this machine.
  *
  *   bench_attention_sample [rounds]
- *       attention: milliseconds per step of a 135M-shaped model (30 layers, 9 query and 3 K/V heads of 64) for decode
- *       (1 row), verify (2, 4, 8 rows) and a prompt of 512 rows, with the rate in 10^9 multiply-adds per second.
+ *       attention: milliseconds per step of a 135M-shaped model (30 layers, 9 query and 3 K/V heads of 64)
+ *       for decode (1 row), verify (2, 4, 8 rows) and a prompt of 512 rows, with the rate in 10^9
+ *       multiply-adds per second.
  *       sampling: microseconds per row of 49152 logits.
  *
- * Time is the thread's own processor time, so a neighbour that takes the core away does not count, only what it
- * does to the caches. The variants take turns within a round; figures are medians, with the best beside them. Keys and
- * values of all layers lie in pages of 16 entries as in the engine's cache, so a step finds them where a step would:
- * in the cache level they fit in; beside it the same with one layer's entries used again and again.
+ * Time is the thread's own processor time, so a neighbour that takes the core away does not count, only what
+ * it does to the caches. The variants take turns within a round; figures are medians, with the best beside
+ * them. Keys and values of all layers lie in pages of 16 entries as in the engine's cache, so a step finds
+ * them where a step would: in the cache level they fit in; beside it the same with one layer's entries used
+ * again and again.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* kernel_runner.h: runs one kernel of one instruction set to its end, for tests and benchmarks.
  *
- * Tiles run in an order that no executor would choose, each in the same scratch of exactly the size that the kernel
- * asked for, filled with garbage: a kernel that leans on order or on what scratch held is caught.
+ * Tiles run in an order that no executor would choose, each in the same scratch of exactly the size that the
+ * kernel asked for, filled with garbage: a kernel that leans on order or on what scratch held is caught.
  * One thread.
  */
 #ifndef FORAY_TESTS_SUPPORT_KERNEL_RUNNER_H

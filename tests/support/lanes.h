@@ -1,5 +1,5 @@
-/* lanes.h: the vector functions of kernel/cpu (avx2_vmath.h, avx512_vmath.h) behind plain calls, for tests, which are not
- * themselves compiled for an instruction set.
+/* lanes.h: the vector functions of kernel/cpu (avx2_vmath.h, avx512_vmath.h) behind plain calls, for tests,
+ * which are not themselves compiled for an instruction set.
  *
  * A lanes_<isa> may only be called on a machine that has the instruction set: ask lanes_present first.
  * Threads: any.

@@ -1,9 +1,9 @@
-/* kernel_attention.c: attention is a softmax, has the same bits on every instruction set, and a row's result depends
- * on nothing but the entries it sees.
+/* kernel_attention.c: attention is a softmax, has the same bits on every instruction set, and a row's result
+ * depends on nothing but the entries it sees.
  *
- * Every entry that no row may see holds NaN or infinity. Shapes: 1 … 9 rows, spans of several requests, lengths
- * around the edges of pages and key tiles, windows, heads per K/V head from 1 to 14, head sizes that fill vectors and
- * that do not. One thread.
+ * Every entry that no row may see holds NaN or infinity. Shapes: 1 … 9 rows, spans of several requests,
+ * lengths around the edges of pages and key tiles, windows, heads per K/V head from 1 to 14, head sizes that
+ * fill vectors and that do not. One thread.
  */
 #include <setjmp.h>
 #include <stdarg.h>

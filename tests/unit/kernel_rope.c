@@ -1,5 +1,5 @@
-/* kernel_rope.c: rotation angles, rope_store, norm_add and gather: true to their formulas, the same bits on every
- * instruction set, and entries land where attention looks for them.
+/* kernel_rope.c: rotation angles, rope_store, norm_add and gather: true to their formulas, the same bits on
+ * every instruction set, and entries land where attention looks for them.
  *
  * One thread.
  */

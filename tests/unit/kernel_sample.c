@@ -1,8 +1,8 @@
 /* kernel_sample.c: the sampler chooses what design.md 5 says, with the right distribution, the same on every
  * instruction set.
  *
- * Oracles: hand-made rows, filters recomputed in double precision, chi-square against the softmax. Seeds are fixed,
- * so a test passes always or never. One thread.
+ * Oracles: hand-made rows, filters recomputed in double precision, chi-square against the softmax. Seeds are
+ * fixed, so a test passes always or never. One thread.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* kernel_vmath.c: foray's exp, log, silu, gelu, sin and cos: how true they are, what they give for special
  * values, and that every instruction set gives the same bits.
  *
- * The oracle is libm in double precision. Values are swept through the bit patterns of float with a stride that
- * reaches every exponent, plus the edges themselves. One thread.
+ * The oracle is libm in double precision. Values are swept through the bit patterns of float with a stride
+ * that reaches every exponent, plus the edges themselves. One thread.
  */
 #include <setjmp.h>
 #include <stdarg.h>

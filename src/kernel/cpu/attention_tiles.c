@@ -8,8 +8,9 @@
 #include <assert.h>
 #include <string.h>
 
-/* With fewer tiles than this a K/V head's query heads are spread over several tiles: two workers with 2 + 1 K/V
- * heads would stand at 2/3 of their speed. More tiles share fewer loads of K and V. */
+/* With fewer tiles than this, query heads of one K/V head go to several tiles, so that more than one worker
+ * has something to do. Not for the sake of balance alone: three heads of 3 queries cost two workers as much
+ * as six tiles of 2 and 1 would, because converting K and V is then done twice. */
 enum { FEW_TILES = 3 };
 
 typedef struct {

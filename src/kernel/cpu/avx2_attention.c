@@ -1,10 +1,10 @@
 /* avx2_attention.c: attention with eight entries or eight dimensions per vector; the bits of
  * kernel/ref/attention.c.
  *
- * Three passes over a tile (attention_tiles.h): scores, weights, values. Scores and values are templates over the
- * number of queries, at most six: with sixteen registers twelve accumulators are all there is room for. More
- * queries go in two blocks. The template's second number fills the registers: without about eight independent chains
- * the multiply-adds would wait for each other.
+ * Three passes over a tile (attention_tiles.h): scores, weights, values. Scores and values are templates over
+ * the number of queries, at most six: with sixteen registers twelve accumulators are all there is room for.
+ * More queries go in two blocks. The template's second number fills the registers: without about eight
+ * independent chains the multiply-adds would wait for each other.
  * Threads: tiles at once, each in its worker's scratch.
  */
 #include <immintrin.h>
@@ -157,8 +157,8 @@ static float weights(const attention_work *w, int query)
     return 1.0f / avx2_tree(low, high);
 }
 
-/* sum[i] += weight * V over entries begin … end - 1, for Q queries from `query` on and the 8 C dimensions from
- * `dim` on. */
+/* sum[i] += weight * V over entries begin … end - 1, for Q queries from `query` on and the 8 C dimensions
+ * from `dim` on. */
 TEMPLATE void values_of(const attention_work *w, int query, int begin, int end, int dim, const int Q,
                         const int C)
 {
@@ -252,7 +252,8 @@ static void values(const attention_work *w, int query, int queries, int begin, i
 }
 
 /* The entries that all rows see are summed for all queries together; those at either end that only some rows
- * see, row by row: an entry that a row does not see may hold anything, even NaN, and must not be multiplied. */
+ * see, row by row: an entry that a row does not see may hold anything, even NaN, and must not be
+ * multiplied. */
 static void sum_values(const attention_work *w)
 {
     const bool shared = w->shared_begin < w->shared_end;

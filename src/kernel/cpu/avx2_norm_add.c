@@ -1,5 +1,5 @@
-/* avx2_norm_add.c: x += rmsnorm(y), eight floats at a time; the bits of kernel/ref/norm_add.c. The AVX-512 table
- * uses it too: memory sets the pace.
+/* avx2_norm_add.c: x += rmsnorm(y), eight floats at a time; the bits of kernel/ref/norm_add.c. The AVX-512
+ * table uses it too: memory sets the pace.
  *
  * One tile per row. Threads: tiles at once.
  */

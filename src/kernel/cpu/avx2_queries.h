@@ -1,7 +1,7 @@
 /* avx2_queries.h: puts the queries of an attention tile side by side, four numbers at a time.
  *
- * Shared by the AVX2 and AVX-512 attention; the tile itself is laid out by attention_tiles.c. Threads: any, each on
- * its own work.
+ * Shared by the AVX2 and AVX-512 attention; the tile itself is laid out by attention_tiles.c. Threads: any,
+ * each on its own work.
  */
 #ifndef FORAY_KERNEL_CPU_AVX2_QUERIES_H
 #define FORAY_KERNEL_CPU_AVX2_QUERIES_H

@@ -1,7 +1,7 @@
 /* avx2_reduce.h: the sums of kernel/ref/reduce.h with eight floats at a time, equal to it bit for bit.
  *
- * The sixteen virtual lanes are two registers: low holds lanes 0-7, high lanes 8-15. Only for files compiled for
- * AVX2 and FMA. Pure. Threads: any.
+ * The sixteen virtual lanes are two registers: low holds lanes 0-7, high lanes 8-15. Only for files compiled
+ * for AVX2 and FMA. Pure. Threads: any.
  */
 #ifndef FORAY_KERNEL_CPU_AVX2_REDUCE_H
 #define FORAY_KERNEL_CPU_AVX2_REDUCE_H

@@ -1,5 +1,5 @@
-/* avx2_rope_store.c: norms and rotates q and k, stores k and v in the cache, eight floats at a time; the bits of
- * kernel/ref/rope_store.c. The AVX-512 table uses it too: the work is small and scatters halves.
+/* avx2_rope_store.c: norms and rotates q and k, stores k and v in the cache, eight floats at a time; the bits
+ * of kernel/ref/rope_store.c. The AVX-512 table uses it too: the work is small and scatters halves.
  *
  * A tile is four rows. Threads: tiles at once (they write different entries).
  */

@@ -1,10 +1,10 @@
 /* avx512_attention.c: attention with sixteen entries or sixteen dimensions per vector; the bits of
  * kernel/ref/attention.c.
  *
- * Three passes over a tile (attention_tiles.h): scores, weights, values. Scores and values are templates over the
- * number of queries: each K or V vector is converted once and meets every query, and all accumulators stay in
- * registers. The template's second number fills the registers: without about eight independent chains the
- * multiply-adds would wait for each other.
+ * Three passes over a tile (attention_tiles.h): scores, weights, values. Scores and values are templates over
+ * the number of queries: each K or V vector is converted once and meets every query, and all accumulators
+ * stay in registers. The template's second number fills the registers: without about eight independent chains
+ * the multiply-adds would wait for each other.
  * Threads: tiles at once, each in its worker's scratch.
  */
 #include <immintrin.h>
@@ -17,7 +17,7 @@
 
 #define TEMPLATE static inline __attribute__((always_inline))
 
-/* Scores of all queries (Q of them) for T key tiles at a time. At the end the last tile is repeated to fill T. */
+/* Scores of all Q queries for T key tiles at a time. At the end the last tile is repeated to fill T. */
 TEMPLATE void scores_of(const attention_work *w, float scale, const int Q, const int T)
 {
     const int last = w->key_tiles - 1;
@@ -128,8 +128,8 @@ static float weights(const attention_work *w, int query)
     return 1.0f / avx512_tree(sum);
 }
 
-/* sum[i] += weight * V over entries begin … end - 1, for Q queries from `query` on and the 16 C dimensions from
- * `dim` on; only those of `mask` in the last vector. */
+/* sum[i] += weight * V over entries begin … end - 1, for Q queries from `query` on and the 16 C dimensions
+ * from `dim` on; only those of `mask` in the last vector. */
 TEMPLATE void values_of(const attention_work *w, int query, int begin, int end, int dim, __mmask16 mask,
                         const int Q, const int C)
 {
@@ -224,7 +224,8 @@ static void values(const attention_work *w, int query, int queries, int begin, i
 }
 
 /* The entries that all rows see are summed for all queries together; those at either end that only some rows
- * see, row by row: an entry that a row does not see may hold anything, even NaN, and must not be multiplied. */
+ * see, row by row: an entry that a row does not see may hold anything, even NaN, and must not be
+ * multiplied. */
 static void sum_values(const attention_work *w)
 {
     const bool shared = w->shared_begin < w->shared_end;

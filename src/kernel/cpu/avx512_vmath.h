@@ -1,8 +1,8 @@
 /* avx512_vmath.h: the functions of kernel/ref/vmath.h on sixteen floats at once, equal to it bit for bit.
  *
- * Only for files compiled for AVX-512 F, BW, VL and DQ. What each function gives for special values stands there.
- * Operation order and the operand order of max follow the scalar page line by line: change both or neither.
- * Pure. Threads: any.
+ * Only for files compiled for AVX-512 F, BW, VL and DQ. What each function gives for special values stands
+ * there. Operation order and the operand order of max follow the scalar page line by line: change both or
+ * neither. Pure. Threads: any.
  */
 #ifndef FORAY_KERNEL_CPU_AVX512_VMATH_H
 #define FORAY_KERNEL_CPU_AVX512_VMATH_H

@@ -1,11 +1,11 @@
-/* sample_scan.h: what the scan of a whole row for its coupled token needs to know, and the bound that spares it
- * nearly all logarithms.
+/* sample_scan.h: what the scan of a whole row for its coupled token needs to know, and the bound that spares
+ * it nearly all logarithms.
  *
- * A token can only beat the best score so far if y + g >= best, and g <= -log v for its v = (k + 1/2) / 2^31 of the
- * random word (kernel/ref/sample.h): so only if k < 2^31 exp(y - best). The exponential is bounded from above by
- * putting its binary exponent into a float's exponent field, a straight line between powers of two that lies up
- * to 6 % too high; SLACK covers all rounding, so no winner is ever passed over. Survivors are computed exactly.
- * Pure. Threads: any.
+ * A token can only beat the best score so far if y + g >= best, and g <= -log v for its v = (k + 1/2) / 2^31
+ * of the random word (kernel/ref/sample.h): so only if k < 2^31 exp(y - best). The exponential is bounded
+ * from above by putting its binary exponent into a float's exponent field, a straight line between powers of
+ * two that lies up to 6 % too high; SLACK covers all rounding, so no winner is ever passed over. Survivors
+ * are computed exactly. Pure. Threads: any.
  */
 #ifndef FORAY_KERNEL_CPU_SAMPLE_SCAN_H
 #define FORAY_KERNEL_CPU_SAMPLE_SCAN_H

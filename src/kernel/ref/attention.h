@@ -1,4 +1,4 @@
-/* attention.h: where the entries of a paged K/V layer lie, for every implementation of rope_store and attention.
+/* attention.h: where the entries of a paged K/V layer lie, for all who store or read them.
  *
  * The unit is the tile of 16 entries: [head_dim][16] of K, lane = entry, and [16][head_dim] of V, lane =
  * dimension. Both have the same size and the same place in their half of the page, so one pointer and one

@@ -1,8 +1,8 @@
 /* reduce.h: sums over a vector, as foray defines them (design.md P2).
  *
- * Element i belongs to virtual lane i mod 16; each lane adds its elements in increasing order, starting from +0;
- * the sixteen lanes are then added by one fixed tree: l with l + 8, then + 4, + 2, + 1. Elements that are not
- * there count as +0, which changes nothing. Vector forms with the same bits: kernel/cpu/avx2_reduce.h and
+ * Element i belongs to virtual lane i mod 16; each lane adds its elements in increasing order, starting from
+ * +0; the sixteen lanes are then added by one fixed tree: l with l + 8, then + 4, + 2, + 1. Elements that are
+ * not there count as +0, which changes nothing. Vector forms with the same bits: kernel/cpu/avx2_reduce.h and
  * avx512_reduce.h. Pure. Threads: any.
  */
 #ifndef FORAY_KERNEL_REF_REDUCE_H

@@ -1,11 +1,11 @@
-/* sample.h: how a row of logits becomes a token: the definitions that every implementation shares (design.md 5).
+/* sample.h: how a row of logits becomes a token: what every implementation shares (design.md 5).
  *
  * A row goes through these steps; every sum is in the lanes and tree of kernel/ref/reduce.h, by token id.
  *   1 clean    a NaN logit counts as -inf, +inf as the largest float
- *   2 logprob  if wanted, of the raw row: (z - max) - log sum exp(z - max); -inf for a row without a finite logit
+ *   2 logprob  if wanted, of the raw row: (z - max) - log sum exp(z - max); -inf where no logit is above -inf
  *   3 adjust   bias, then penalties, then bans, in place (sample_adjust)
- *   4 greedy   temperature below 1e-6: the largest logit, the lowest id of equals. Also where no logit is left
- *              above -inf: then that is id 0
+ *   4 greedy   temperature below 1e-6: the largest logit, the lowest id of equals. Also where no logit is
+ *              above -inf: that gives id 0
  *   5 scale    y = (z - max) * (1 / temperature)
  *   6 filter   tokens in the order (z descending, id ascending); each filter keeps a beginning of that order:
  *              top_k   its first k tokens                              off: k <= 0 or k >= vocab
@@ -77,8 +77,8 @@ static inline int sample_key_id(uint64_t key)
     return (int)(key & 0xffffffffu);
 }
 
-/* Standard Gumbel noise -log E, E = -log(1 - v) standard exponential, v = (w + 1/2) / 2^31 with the upper 31 bits
- * of the word: small words give large noise, where v is finest. Range about -2.8 … 22.2. E is taken as
+/* Standard Gumbel noise -log E, E = -log(1 - v) standard exponential, v = (w + 1/2) / 2^31 with the upper 31
+ * bits of the word: small words give large noise, where v is finest. Range about -2.8 … 22.2. E is taken as
  * v (log u / (u - 1)) with u = 1 - v rounded, in which the rounding of u cancels. Never decreases as v falls
  * by more than rounding; g <= -log v + 1e-5 always (the fast scans rely on it; tested). */
 static inline float sample_gumbel(uint32_t word)

@@ -1,10 +1,10 @@
 /* vmath.h: exp, log, silu, gelu, sin and cos as foray defines them (design.md P2), one value at a time.
  *
- * This page defines the bits. It uses fmaf, + - * / and bit patterns only, all exactly rounded, so every machine
- * gives the same result; kernel/cpu/avx2_vmath.h and avx512_vmath.h do the same operations in vectors and equal
- * it lane for lane (tests/unit/kernel_vmath.c). exp and log are within 1 ulp of the true value, sin and cos within
- * 1 ulp too. All functions are total: what infinities, NaN and denormals give is stated at each.
- * Assumes round to nearest and gradual underflow (nobody sets FTZ). Pure. Threads: any.
+ * This page defines the bits. It uses fmaf, + - * / and bit patterns only, all exactly rounded, so every
+ * machine gives the same result; kernel/cpu/avx2_vmath.h and avx512_vmath.h do the same operations in vectors
+ * and equal it lane for lane (tests/unit/kernel_vmath.c). exp and log are within 1 ulp of the true value, sin
+ * and cos within 1 ulp too. All functions are total: what infinities, NaN and denormals give is stated at
+ * each. Assumes round to nearest and gradual underflow (nobody sets FTZ). Pure. Threads: any.
  */
 #ifndef FORAY_KERNEL_REF_VMATH_H
 #define FORAY_KERNEL_REF_VMATH_H
@@ -124,7 +124,8 @@ static inline vmath_angle vmath_sincos(double x)
 {
     if (!(x > -0x1p31 && x < 0x1p31))
         return (vmath_angle) { NAN, NAN };
-    /* n = x / (pi / 2) to nearest; pi / 2 in two pieces of 22 bits, whose products with n are exact, and the rest. */
+    /* n = x / (pi / 2) to nearest; pi / 2 in two pieces of 22 bits, whose products with n are exact, and the
+     * rest. */
     const double n = (x * 0x1.45f306dc9c883p-1 + 0x1.8p52) - 0x1.8p52;
     const double r = ((x - n * 0x1.921fbp+0) - n * 0x1.5110bp-22) - n * 0x1.18469898cc517p-44;
     const double z = r * r;
