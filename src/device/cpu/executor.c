@@ -349,6 +349,16 @@ dependency executor_signal_task(executor *x, const signal *s)
 
 /* ---- the host's waiting ---- */
 
+/* Sleepers are woken too: those who are not to work must not be woken by it later. */
+static void set_active(executor *x, int threads)
+{
+    atomic_store(&x->active, threads);
+    executor_lock(x);
+    executor_rouse(x);
+    executor_unlock_wake(x);
+    worker_wake_parked(x);
+}
+
 /* One step for the throttle: from the first launch after a quiet device, or the last step's end, to here. */
 static void end_step(executor *x, int64_t now)
 {
@@ -360,10 +370,8 @@ static void end_step(executor *x, int64_t now)
     int active = throttle_step(&x->throttle, now - x->step_start_ns, wait - x->step_wait_ns);
     x->step_start_ns = now;
     x->step_wait_ns = wait;
-    if (active != atomic_load_explicit(&x->active, memory_order_relaxed)) {
-        atomic_store_explicit(&x->active, active, memory_order_relaxed);
-        worker_wake_parked(x);
-    }
+    if (active != atomic_load_explicit(&x->active, memory_order_relaxed))
+        set_active(x, active);
 }
 
 int64_t executor_wait(executor *x, const _Atomic int *word)
@@ -411,8 +419,7 @@ void executor_set_threads(executor *x, int threads)
 {
     assert(threads >= 1 && threads <= x->threads);
     throttle_init(&x->throttle, threads);
-    atomic_store(&x->active, threads);
-    worker_wake_parked(x);
+    set_active(x, threads);
 }
 
 int executor_threads(const executor *x)
