@@ -63,7 +63,7 @@ static void *must(void *p)
 
 static void open_chain(chain *c, executor *x, int tiles, int work)
 {
-    *c = (chain){ .x = x, .tiles = tiles, .work = work };
+    *c = (chain) { .x = x, .tiles = tiles, .work = work };
     program *p = &c->program;
     p->id = 1;
     p->count = CHAIN;

@@ -40,7 +40,7 @@ int device_lanes(const device *d); /* for weight_pack */
 int device_threads(const device *d);
 /* Workers in use now: fewer than device_threads while a neighbour takes a core. */
 int device_active_threads(const device *d);
-void device_set_threads(device *d, int threads); /* 1 … device_threads; takes effect between tasks */
+void device_set_threads(device *d, int threads);     /* 1 … device_threads; takes effect between tasks */
 void device_set_recording(device *d, ring *records); /* NULL: off. Waits for all work */
 
 /* Device memory, 64-aligned, zeroed, owned by the caller until device_free. name is for messages (static).
@@ -63,7 +63,7 @@ int event_create(device *d, const char *name, event **out, foray_error *err);
 void event_destroy(event *e);
 int event_record(event *e, stream *s, foray_error *err);
 int event_sync(event *e, foray_error *err); /* the host waits (and helps); an error if never recorded */
-bool event_done(const event *e); /* with one worker in use it also runs a task, so that polling gets somewhere */
+bool event_done(const event *e); /* with one worker in use it also runs a task: polling gets somewhere */
 int64_t event_time_ns(const event *e); /* when it completed (clock_fast_ns); -1: not yet */
 
 /* What the records of tasks launched from now on say. */
