@@ -78,9 +78,6 @@ static int run_command(command c, int argc, char **argv)
         buf text = { 0 };
         options_help(c, &text);
         status = answer(&text);
-    } else if (!commands[c]) {
-        fail(&err, FORAY_EUNSUPPORTED, "%s: this build has no such command", options_command_name(c));
-        status = commands_fail(&err);
     } else {
         log_set_level(options_flag(&o, OPT_QUIET)     ? LOG_QUIET
                       : options_flag(&o, OPT_VERBOSE) ? LOG_VERBOSE
