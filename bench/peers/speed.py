@@ -4,7 +4,7 @@
 Each round measures one of them, then the other; the figure is the median over the rounds, the ratio is the median
 of the rounds' ratios with its extremes. Both do the same work: plain decode of 128 tokens from an empty context,
 each token the arg-max of the last logits; a prompt of 512 ids with logits of its last row; and passes of R rows at a
-context of 64 with logits of every row, as a verify step needs them.
+context of 64 with logits of every row, as a verify step needs them (foray's include acceptance).
 
 Needs llama-cpp-python and numpy. Read bench/README.md before comparing figures.
 
@@ -73,9 +73,12 @@ def llama_round(peer):
 
 def foray_round(foray, model, threads):
     """One round of foray: ({test: figure}, {test: row} as `foray bench` printed it)."""
-    rows = foray_runs.bench(foray, model, ["-p", str(PREFILL), "-n", str(DECODE), "-r", "1", "-t", str(threads),
-                                           "--rows", ",".join(map(str, ROWS))])
+    common = ["-t", str(threads), "-r", "1", "--spec", "off"]
+    rows = foray_runs.bench(foray, model, [*common, "-p", str(PREFILL), "-n", str(DECODE)])
     figures = {test: rows[test]["avg_ts"] for test in ("tg128", "pp512")}
+    verify = foray_runs.bench(foray, model, [*common, "-p", "0", "-n", "0", "-d", str(DEPTH),
+                                             "--rows", ",".join(map(str, ROWS))])
+    rows |= {f"verify{r}": verify[f"verify{r} @ d{DEPTH}"] for r in ROWS}
     return figures | {f"verify{r}": rows[f"verify{r}"]["ms_median"] for r in ROWS}, rows
 
 
