@@ -72,8 +72,8 @@ typedef struct {
     const char *name;         /* general.name or the folder's */
     const char *architecture; /* for example "llama" */
     const char *isa;
-    const char *chat_format;  /* NULL: none recognised */
-    const char *spec;         /* the drafter in use: "off", "ngram", … */
+    const char *chat_format; /* NULL: none recognised */
+    const char *spec;        /* the drafter in use: "off", "ngram", … */
     int vocab, context, layers, threads;
     uint64_t weight_bytes, bytes_per_token, cache_bytes, graph_bytes;
 } foray_info;
@@ -90,13 +90,13 @@ typedef struct {
 
 /* Encodes text. special: control tokens written in the text are recognised; begin: the model's
  * begin-of-text token is added where the model asks for it. *ids is owned by the caller: foray_free. */
-int foray_encode(foray_engine *engine, const char *text, size_t bytes, bool special, bool begin, int32_t **ids,
-                 size_t *count, foray_error *err);
+int foray_encode(foray_engine *engine, const char *text, size_t bytes, bool special, bool begin,
+                 int32_t **ids, size_t *count, foray_error *err);
 
 /* Encodes a conversation with the model's chat format, ending where the assistant is to speak. Markers
  * inside a message are plain text. EUNSUPPORTED, naming the choices, where no format was recognised. */
-int foray_encode_chat(foray_engine *engine, const foray_message *messages, size_t n, int32_t **ids, size_t *count,
-                      foray_error *err);
+int foray_encode_chat(foray_engine *engine, const foray_message *messages, size_t n, int32_t **ids,
+                      size_t *count, foray_error *err);
 
 /* Bytes of a token as it stands in running text; may be a part of a UTF-8 sequence. The engine's. */
 const char *foray_token_bytes(foray_engine *engine, int32_t id, size_t *bytes);
@@ -105,10 +105,10 @@ void foray_free(void *p);
 /* ---- requests -------------------------------------------------------------------------------- */
 
 typedef struct {
-    float temperature; /* 0: greedy */
-    int top_k;         /* 0: off */
-    float top_p;       /* 1: off */
-    float min_p;       /* 0: off */
+    float temperature;                                         /* 0: greedy */
+    int top_k;                                                 /* 0: off */
+    float top_p;                                               /* 1: off */
+    float min_p;                                               /* 0: off */
     float repeat_penalty, presence_penalty, frequency_penalty; /* 1, 0, 0: off */
     uint64_t seed;
     const int32_t *bias_ids; /* [bias_count] borrowed until the request is freed */
@@ -122,23 +122,24 @@ foray_sampling foray_sampling_default(const foray_engine *engine);
 typedef struct {
     const int32_t *prompt; /* [prompt_count], copied */
     size_t prompt_count;
-    int max_tokens;             /* 0 or less: until the end of text or of the context */
-    int min_tokens;             /* end-of-text is banned before that many */
+    int max_tokens; /* 0 or less: until the end of text or of the context */
+    int min_tokens; /* end-of-text is banned before that many */
     bool ignore_eos;
-    const char *const *stop;    /* [stop_count] strings, copied; empty ones are refused */
+    const char *const *stop; /* [stop_count] strings, copied; empty ones are refused */
     size_t stop_count;
-    const int32_t *stop_ids;    /* [stop_id_count] further end-of-text ids, copied */
+    const int32_t *stop_ids; /* [stop_id_count] further end-of-text ids, copied */
     size_t stop_id_count;
     foray_sampling sampling;
-    int logprobs;               /* >= 0: deliver the chosen token's log-probability; -1: none */
-    const int32_t *script;      /* tests: what the `script` drafter proposes at each output position */
+    int logprobs;          /* >= 0: deliver the chosen token's log-probability; -1: none */
+    const int32_t *script; /* tests: what the `script` drafter proposes at each output position */
     size_t script_count;
 } foray_request_config;
 
 typedef int32_t foray_request; /* a handle; 0 is none */
 
 /* Queues a request. EUSAGE and ELIMIT for what can never run; it starts in a later foray_step. */
-int foray_submit(foray_engine *engine, const foray_request_config *config, foray_request *out, foray_error *err);
+int foray_submit(foray_engine *engine, const foray_request_config *config, foray_request *out,
+                 foray_error *err);
 
 /* Ends a request at once and frees what it holds. Its handle is dead afterwards. */
 void foray_release(foray_engine *engine, foray_request request);
@@ -170,7 +171,7 @@ const char *foray_phase_name(int phase); /* "prefill", "decode", … design.md �
 /* Where a request's time went. phases_ns sums to wall_ns exactly. */
 typedef struct {
     int prompt_tokens, completion_tokens;
-    int64_t wall_ns; /* from admission to the last published token */
+    int64_t wall_ns;               /* from admission to the last published token */
     int64_t prefill_ns, decode_ns; /* until the first token, and after it: they sum to wall_ns */
     int64_t phases_ns[FORAY_PHASES];
     int64_t steps, drafted, accepted; /* rounds; draft tokens verified; of those, accepted */
@@ -179,7 +180,8 @@ typedef struct {
     uint64_t seed;
 } foray_account;
 
-int foray_request_account(const foray_engine *engine, foray_request request, foray_account *out, foray_error *err);
+int foray_request_account(const foray_engine *engine, foray_request request, foray_account *out,
+                          foray_error *err);
 
 /* Writes what the ring holds as a Chrome/Perfetto trace. */
 int foray_timeline_write(foray_engine *engine, const char *path, foray_error *err);

@@ -9,8 +9,8 @@
 
 struct batch {
     batch_config config;
-    request *first, *last; /* all requests that are held, in order of submission */
-    request *running[PLAN_MAX_MEMBERS]; /* by slot; NULL: free */
+    request *first, *last;               /* all requests that are held, in order of submission */
+    request *running[PLAN_MAX_MEMBERS];  /* by slot; NULL: free */
     request *in_round[PLAN_MAX_MEMBERS]; /* of the current step, as the plan's members */
     request *delivered[PLAN_MAX_MEMBERS];
     int64_t promised_pages;
@@ -56,7 +56,8 @@ int batch_submit(batch *b, request *r, foray_error *err)
     r->promised_pages = cache_pages_for(b->config.cache, r->sequence->limit);
     if (r->promised_pages > cache_pages_total(b->config.cache))
         return fail(err, FORAY_ELIMIT, "a request of up to %d tokens needs %lld cache pages, there are %lld",
-                    r->sequence->limit, (long long)r->promised_pages, (long long)cache_pages_total(b->config.cache));
+                    r->sequence->limit, (long long)r->promised_pages,
+                    (long long)cache_pages_total(b->config.cache));
     int64_t now = clock_fast_ns();
     if (!any_active(b)) { /* the time since the last step belongs to nobody */
         b->idle_ns += now > b->published_ns ? now - b->published_ns : 0;
@@ -226,10 +227,14 @@ static void record_step(batch *b, const round_plan *p, const round_times *t)
         const plan_member *m = &p->member[i];
         committed += m->committed;
         step_request *q = &s->request[i];
-        *q = (step_request){ .slot = m->sequence->slot, .prefix_len = m->sequence->count - m->committed,
-                             .verify_len = m->keep + 1, .commit_len = m->committed, .correct_drafts = m->accepted,
-                             .bonus_token = m->committed > 0 ? m->sequence->tokens[m->sequence->count - 1] : -1,
-                             .draft_count = m->keep };
+        *q = (step_request) { .slot = m->sequence->slot,
+                              .prefix_len = m->sequence->count - m->committed,
+                              .verify_len = m->keep + 1,
+                              .commit_len = m->committed,
+                              .correct_drafts = m->accepted,
+                              .bonus_token =
+                                  m->committed > 0 ? m->sequence->tokens[m->sequence->count - 1] : -1,
+                              .draft_count = m->keep };
         memcpy(q->draft_tokens, m->draft.tokens, sizeof *q->draft_tokens * (size_t)m->keep);
         snprintf(q->rid, sizeof q->rid, "%d", b->in_round[i]->handle);
     }

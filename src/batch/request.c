@@ -11,7 +11,8 @@ enum { MOST_STOPS = 16, LONGEST_STOP = 4096 };
 static int check_sampling(const foray_sampling *s, int vocab, foray_error *err)
 {
     if (!(s->temperature >= 0) || !isfinite(s->temperature))
-        return fail(err, FORAY_EUSAGE, "temperature %g cannot be (0 is greedy, above 0 samples)", (double)s->temperature);
+        return fail(err, FORAY_EUSAGE, "temperature %g cannot be (0 is greedy, above 0 samples)",
+                    (double)s->temperature);
     if (s->top_k < 0)
         return fail(err, FORAY_EUSAGE, "top_k %d cannot be (0 turns it off)", s->top_k);
     if (!(s->top_p >= 0 && s->top_p <= 1))
@@ -19,12 +20,14 @@ static int check_sampling(const foray_sampling *s, int vocab, foray_error *err)
     if (!(s->min_p >= 0 && s->min_p <= 1))
         return fail(err, FORAY_EUSAGE, "min_p %g is not between 0 and 1", (double)s->min_p);
     if (!(s->repeat_penalty > 0) || !isfinite(s->repeat_penalty))
-        return fail(err, FORAY_EUSAGE, "repeat_penalty %g cannot be (1 turns it off)", (double)s->repeat_penalty);
+        return fail(err, FORAY_EUSAGE, "repeat_penalty %g cannot be (1 turns it off)",
+                    (double)s->repeat_penalty);
     if (!isfinite(s->presence_penalty) || !isfinite(s->frequency_penalty))
         return fail(err, FORAY_EUSAGE, "presence and frequency penalties must be finite");
     for (size_t i = 0; i < s->bias_count; i++) {
         if (s->bias_ids[i] < 0 || s->bias_ids[i] >= vocab)
-            return fail(err, FORAY_EUSAGE, "logit bias for token %d: the vocabulary has %d", s->bias_ids[i], vocab);
+            return fail(err, FORAY_EUSAGE, "logit bias for token %d: the vocabulary has %d", s->bias_ids[i],
+                        vocab);
         if (isnan(s->bias[i]))
             return fail(err, FORAY_EUSAGE, "logit bias for token %d is not a number", s->bias_ids[i]);
     }
@@ -36,18 +39,22 @@ static int check_config(const foray_request_config *c, const request_limits *l, 
     if (c->prompt_count == 0)
         return fail(err, FORAY_EUSAGE, "the prompt is empty (at least one token is needed)");
     if (c->prompt_count >= (size_t)l->context)
-        return fail(err, FORAY_ELIMIT, "the prompt has %zu tokens, the context holds %d (raise -c or shorten it)",
+        return fail(err, FORAY_ELIMIT,
+                    "the prompt has %zu tokens, the context holds %d (raise -c or shorten it)",
                     c->prompt_count, l->context);
     for (size_t i = 0; i < c->prompt_count; i++)
         if (c->prompt[i] < 0 || c->prompt[i] >= l->vocab)
-            return fail(err, FORAY_EUSAGE, "prompt token %zu is %d: the vocabulary has %d", i, c->prompt[i], l->vocab);
+            return fail(err, FORAY_EUSAGE, "prompt token %zu is %d: the vocabulary has %d", i, c->prompt[i],
+                        l->vocab);
     if (c->stop_count > MOST_STOPS)
         return fail(err, FORAY_ELIMIT, "%zu stop strings (at most %d)", c->stop_count, MOST_STOPS);
     for (size_t i = 0; i < c->stop_count; i++)
         if (!c->stop[i] || !c->stop[i][0] || strlen(c->stop[i]) > LONGEST_STOP)
-            return fail(err, FORAY_EUSAGE, "stop string %zu is empty or longer than %d bytes", i, LONGEST_STOP);
+            return fail(err, FORAY_EUSAGE, "stop string %zu is empty or longer than %d bytes", i,
+                        LONGEST_STOP);
     if (c->stop_count > 0 && !l->tokenizer)
-        return fail(err, FORAY_EUNSUPPORTED, "stop strings need a tokenizer, and this model's files have none");
+        return fail(err, FORAY_EUNSUPPORTED,
+                    "stop strings need a tokenizer, and this model's files have none");
     if (l->end_count + c->stop_id_count > SEQUENCE_MAX_END_IDS)
         return fail(err, FORAY_ELIMIT, "more than %d end-of-text ids", SEQUENCE_MAX_END_IDS);
     return check_sampling(&c->sampling, l->vocab, err);
@@ -82,14 +89,19 @@ static void fill_sequence(request *r, const foray_request_config *c, const reque
         s->end_ids[s->end_count++] = l->end_ids[i];
     for (size_t i = 0; i < c->stop_id_count; i++)
         s->end_ids[s->end_count++] = c->stop_ids[i];
-    s->params[0] = (sample_params){ .temperature = p->temperature, .top_k = p->top_k, .top_p = p->top_p,
-                                    .min_p = p->min_p, .repeat_penalty = p->repeat_penalty,
-                                    .presence_penalty = p->presence_penalty,
-                                    .frequency_penalty = p->frequency_penalty, .seed = p->seed,
-                                    .bias_count = (int32_t)p->bias_count,
-                                    .bias_ids = copied(r, p->bias_ids, p->bias_count, sizeof *p->bias_ids, failed),
-                                    .bias = copied(r, p->bias, p->bias_count, sizeof *p->bias, failed),
-                                    .want_logprob = c->logprobs >= 0 };
+    s->params[0] =
+        (sample_params) { .temperature = p->temperature,
+                          .top_k = p->top_k,
+                          .top_p = p->top_p,
+                          .min_p = p->min_p,
+                          .repeat_penalty = p->repeat_penalty,
+                          .presence_penalty = p->presence_penalty,
+                          .frequency_penalty = p->frequency_penalty,
+                          .seed = p->seed,
+                          .bias_count = (int32_t)p->bias_count,
+                          .bias_ids = copied(r, p->bias_ids, p->bias_count, sizeof *p->bias_ids, failed),
+                          .bias = copied(r, p->bias, p->bias_count, sizeof *p->bias, failed),
+                          .want_logprob = c->logprobs >= 0 };
     s->params[1] = s->params[0];
     s->params[1].banned = s->end_ids;
     s->params[1].banned_count = s->end_count;
@@ -103,7 +115,8 @@ static int build(request *r, const foray_request_config *c, const request_limits
     bool failed = false;
     int rc = device_alloc(d, "sequence", sizeof *r->sequence, (void **)&r->sequence, err);
     if (rc == 0)
-        rc = device_alloc(d, "tokens", sizeof(int32_t) * (size_t)l->context, (void **)&r->sequence->tokens, err);
+        rc = device_alloc(d, "tokens", sizeof(int32_t) * (size_t)l->context, (void **)&r->sequence->tokens,
+                          err);
     if (rc != 0)
         return rc;
     fill_sequence(r, c, l, &failed);
@@ -118,7 +131,8 @@ static int build(request *r, const foray_request_config *c, const request_limits
     return 0;
 }
 
-int request_create(const foray_request_config *config, const request_limits *limits, request **out, foray_error *err)
+int request_create(const foray_request_config *config, const request_limits *limits, request **out,
+                   foray_error *err)
 {
     int rc = check_config(config, limits, err);
     if (rc != 0)

@@ -23,8 +23,8 @@ typedef struct request {
     utf8_stream text;
     const tokenizer *tokenizer; /* borrowed; NULL: ids only */
     bool want_logprobs;
-    int delivered;            /* completion tokens handed out */
-    int64_t promised_pages;   /* pages that its worst case needs */
+    int delivered;          /* completion tokens handed out */
+    int64_t promised_pages; /* pages that its worst case needs */
     int64_t admitted_ns;
     foray_account account;
     foray_finish finish;
@@ -49,7 +49,8 @@ typedef struct {
 
 /* Checks a configuration and builds a request that waits. EUSAGE names the setting that cannot be, ELIMIT the
  * limit. *out is owned: request_free. */
-int request_create(const foray_request_config *config, const request_limits *limits, request **out, foray_error *err);
+int request_create(const foray_request_config *config, const request_limits *limits, request **out,
+                   foray_error *err);
 void request_free(device *d, request *r);
 
 /* Takes the tokens that a round committed (count of them at the end of the sequence) and their log-probabilities:

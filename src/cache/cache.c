@@ -24,7 +24,8 @@ static int pages_for(const page_pool *p, int length)
     return (entries + p->desc.page_rows - 1) / p->desc.page_rows;
 }
 
-static int pool_create(device *d, page_pool *p, int slots, int max_length, int64_t total_length, foray_error *err)
+static int pool_create(device *d, page_pool *p, int slots, int max_length, int64_t total_length,
+                       foray_error *err)
 {
     const pool_desc *desc = &p->desc;
     p->stride = pages_for(p, max_length);
@@ -38,8 +39,8 @@ static int pool_create(device *d, page_pool *p, int slots, int max_length, int64
     p->page_count = (int)count;
     int rc = device_alloc(d, desc->name, bytes, (void **)&p->pages, err);
     if (rc == 0)
-        rc = device_alloc(d, "page table", sizeof(int32_t) * (size_t)slots * (size_t)p->stride, (void **)&p->table,
-                          err);
+        rc = device_alloc(d, "page table", sizeof(int32_t) * (size_t)slots * (size_t)p->stride,
+                          (void **)&p->table, err);
     if (rc != 0)
         return rc;
     p->free_list = mem_alloc(MEM_CACHE, sizeof(int32_t) * (size_t)(count - 1));
@@ -62,12 +63,12 @@ static void pool_destroy(device *d, page_pool *p, int slots)
     mem_free(MEM_CACHE, p->held, sizeof(int32_t) * (size_t)slots);
 }
 
-int cache_create(device *d, const pool_desc *pools, int count, int slots, int max_length, int64_t total_length,
-                 cache **out, foray_error *err)
+int cache_create(device *d, const pool_desc *pools, int count, int slots, int max_length,
+                 int64_t total_length, cache **out, foray_error *err)
 {
     if (count < 1 || count > CACHE_MAX_POOLS || slots < 1 || max_length < 1 || total_length < max_length)
-        return fail(err, FORAY_EUSAGE, "cache: %d pools, %d slots of %d tokens, %lld in all cannot be", count, slots,
-                    max_length, (long long)total_length);
+        return fail(err, FORAY_EUSAGE, "cache: %d pools, %d slots of %d tokens, %lld in all cannot be", count,
+                    slots, max_length, (long long)total_length);
     cache *c = mem_alloc_zeroed(MEM_CACHE, sizeof *c);
     if (!c)
         return fail(err, FORAY_ENOMEM, "cache: no memory");
@@ -116,11 +117,13 @@ int cache_reserve_extend(cache *c, int slot, int old_length, int new_length, for
         const page_pool *p = &c->pool[i];
         int want = pages_for(p, new_length), more = want - p->held[slot];
         if (want > p->stride)
-            return fail(err, FORAY_ELIMIT, "cache %s: %d tokens do not fit in one request (its table holds %d)",
-                        p->desc.name, new_length, p->stride * p->desc.page_rows);
+            return fail(err, FORAY_ELIMIT,
+                        "cache %s: %d tokens do not fit in one request (its table holds %d)", p->desc.name,
+                        new_length, p->stride * p->desc.page_rows);
         if (more > p->free_count)
-            return fail(err, FORAY_ENOMEM, "cache %s: no pages to go from %d to %d tokens (%d free, %d wanted)",
-                        p->desc.name, old_length, new_length, p->free_count, more);
+            return fail(err, FORAY_ENOMEM,
+                        "cache %s: no pages to go from %d to %d tokens (%d free, %d wanted)", p->desc.name,
+                        old_length, new_length, p->free_count, more);
     }
     for (int i = 0; i < c->pools; i++) {
         page_pool *p = &c->pool[i];

@@ -20,8 +20,8 @@
  * a digest must see. */
 typedef struct {
     const char *name;
-    int page_rows;             /* entries per page */
-    size_t page_bytes;         /* of all layers */
+    int page_rows;              /* entries per page */
+    size_t page_bytes;          /* of all layers */
     int (*entries)(int length); /* entries that a request of `length` tokens occupies */
     /* Feeds entry `index` of a page into a running hash, in an order that paging cannot change. */
     uint64_t (*digest)(const void *user, const uint8_t *page, int index, uint64_t hash);
@@ -34,8 +34,8 @@ typedef struct cache cache;
 
 /* Room for `slots` requests of up to `max_length` tokens, backed by pages for `total_length` tokens altogether
  * (at least max_length). Memory is device memory; the page tables start full of the reserved page. */
-int cache_create(device *d, const pool_desc *pools, int count, int slots, int max_length, int64_t total_length,
-                 cache **out, foray_error *err);
+int cache_create(device *d, const pool_desc *pools, int count, int slots, int max_length,
+                 int64_t total_length, cache **out, foray_error *err);
 void cache_destroy(cache *c);
 
 /* For the kernels: a pool's first page and its page table [slots, cache_table_stride]. */

@@ -35,21 +35,21 @@ static uint64_t kv_digest(const void *user, const uint8_t *page, int index, uint
 
 pool_desc kv_pool(const kv_shape *shape)
 {
-    return (pool_desc){ .name = "kv",
-                        .page_rows = shape->page_rows,
-                        .page_bytes = layer_bytes(shape) * (size_t)shape->layers,
-                        .entries = kv_entries,
-                        .digest = kv_digest,
-                        .user = shape };
+    return (pool_desc) { .name = "kv",
+                         .page_rows = shape->page_rows,
+                         .page_bytes = layer_bytes(shape) * (size_t)shape->layers,
+                         .entries = kv_entries,
+                         .digest = kv_digest,
+                         .user = shape };
 }
 
 kv_layer kv_layer_of(const cache *c, int pool, const kv_shape *shape, int layer)
 {
-    return (kv_layer){ .base = cache_pages(c, pool) + (size_t)layer * layer_bytes(shape),
-                       .page_stride = layer_bytes(shape) * (size_t)shape->layers,
-                       .table = cache_table(c, pool),
-                       .table_stride = cache_table_stride(c, pool),
-                       .page_rows = shape->page_rows,
-                       .kv_heads = shape->kv_heads,
-                       .head_dim = shape->head_dim };
+    return (kv_layer) { .base = cache_pages(c, pool) + (size_t)layer * layer_bytes(shape),
+                        .page_stride = layer_bytes(shape) * (size_t)shape->layers,
+                        .table = cache_table(c, pool),
+                        .table_stride = cache_table_stride(c, pool),
+                        .page_rows = shape->page_rows,
+                        .kv_heads = shape->kv_heads,
+                        .head_dim = shape->head_dim };
 }

@@ -42,16 +42,16 @@ static double bandwidth_share(const bench_row *r, double median_ms)
 
 static void markdown(const bench_setting *s, const bench_row *rows, int count, buf *out)
 {
-    buf_printf(out, "%s, %s, %.1f MB; %s, %d threads; foray %s; %s\n\n", s->model, s->type, (double)s->model_bytes / 1e6,
-               s->isa, s->threads, s->commit, s->machine);
+    buf_printf(out, "%s, %s, %.1f MB; %s, %d threads; foray %s; %s\n\n", s->model, s->type,
+               (double)s->model_bytes / 1e6, s->isa, s->threads, s->commit, s->machine);
     buf_puts(out, "| test | ms median (p10 – p90) | tokens/s | share of B2 | ratio (interval) | notes |\n"
                   "|---|---|---|---|---|---|\n");
     for (int i = 0; i < count; i++) {
         const bench_row *r = &rows[i];
         bench_spread spread = bench_spread_of(r->ms, r->samples);
         double share = bandwidth_share(r, spread.median);
-        buf_printf(out, "| %s | %.3f (%.3f – %.3f) | %.1f | ", r->test, spread.median, spread.low, spread.high,
-                   r->tokens / (spread.median / 1e3));
+        buf_printf(out, "| %s | %.3f (%.3f – %.3f) | %.1f | ", r->test, spread.median, spread.low,
+                   spread.high, r->tokens / (spread.median / 1e3));
         if (share > 0)
             buf_printf(out, "%.2f of %.1f GB/s", share, r->read_bandwidth / 1e9);
         buf_puts(out, " | ");
@@ -59,13 +59,14 @@ static void markdown(const bench_setting *s, const bench_row *rows, int count, b
             buf_printf(out, "%.3f (%.3f – %.3f)", r->ratio, r->ratio_low, r->ratio_high);
         buf_puts(out, " | ");
         if (r->speculative)
-            buf_printf(out, "accepted length %.2f, net %+.1f ms, text %s", r->accepted_length, r->net_ms_saved,
-                       r->same_text ? "equal" : "DIFFERS");
+            buf_printf(out, "accepted length %.2f, net %+.1f ms, text %s", r->accepted_length,
+                       r->net_ms_saved, r->same_text ? "equal" : "DIFFERS");
         buf_puts(out, " |\n");
     }
 }
 
-static void json_samples(const char *name, const bench_row *r, double (*value)(const bench_row *, double), buf *out)
+static void json_samples(const char *name, const bench_row *r, double (*value)(const bench_row *, double),
+                         buf *out)
 {
     buf_printf(out, ",\"%s\":[", name);
     for (int i = 0; i < r->samples; i++) {
@@ -122,8 +123,8 @@ static void json_row(const bench_setting *s, const bench_row *r, buf *out)
     json_text("model_type", s->type, out);
     buf_printf(out, ",\"model_size\":%llu,\"model_n_params\":%llu", s->model_bytes, s->parameters);
     json_text("isa", s->isa, out);
-    buf_printf(out, ",\"threads\":%d,\"n_threads\":%d,\"n_prompt\":%d,\"n_gen\":%d,\"n_depth\":%d", s->threads, s->threads,
-               r->n_prompt, r->n_gen, r->n_depth);
+    buf_printf(out, ",\"threads\":%d,\"n_threads\":%d,\"n_prompt\":%d,\"n_gen\":%d,\"n_depth\":%d",
+               s->threads, s->threads, r->n_prompt, r->n_gen, r->n_depth);
     buf_printf(out, ",\"n_rows\":%d,\"n_requests\":%d", r->n_rows, r->n_requests);
     json_number("avg_ns", ms.mean * 1e6, out);
     json_number("stddev_ns", ms.deviation * 1e6, out);
@@ -151,16 +152,19 @@ static void json_row(const bench_setting *s, const bench_row *r, buf *out)
 
 static void csv(const bench_setting *s, const bench_row *rows, int count, buf *out)
 {
-    buf_puts(out, "build_commit,model_filename,model_type,isa,n_threads,test,n_prompt,n_gen,n_depth,n_rows,n_requests,"
-                  "samples,ms_median,ms_p10,ms_p90,tokens_per_second,bandwidth_share,ratio,mean_acceptance_length,"
-                  "net_ms_saved\n");
+    buf_puts(
+        out,
+        "build_commit,model_filename,model_type,isa,n_threads,test,n_prompt,n_gen,n_depth,n_rows,n_requests,"
+        "samples,ms_median,ms_p10,ms_p90,tokens_per_second,bandwidth_share,ratio,mean_acceptance_length,"
+        "net_ms_saved\n");
     for (int i = 0; i < count; i++) {
         const bench_row *r = &rows[i];
         bench_spread m = bench_spread_of(r->ms, r->samples);
-        buf_printf(out, "%s,\"%s\",\"%s\",%s,%d,\"%s\",%d,%d,%d,%d,%d,%d,%.4f,%.4f,%.4f,%.2f,%.4f,%.4f,%.3f,%.3f\n", s->commit,
-                   s->model, s->type, s->isa, s->threads, r->test, r->n_prompt, r->n_gen, r->n_depth, r->n_rows, r->n_requests,
-                   r->samples, m.median, m.low, m.high, r->tokens / (m.median / 1e3), bandwidth_share(r, m.median), r->ratio,
-                   r->accepted_length, r->net_ms_saved);
+        buf_printf(
+            out, "%s,\"%s\",\"%s\",%s,%d,\"%s\",%d,%d,%d,%d,%d,%d,%.4f,%.4f,%.4f,%.2f,%.4f,%.4f,%.3f,%.3f\n",
+            s->commit, s->model, s->type, s->isa, s->threads, r->test, r->n_prompt, r->n_gen, r->n_depth,
+            r->n_rows, r->n_requests, r->samples, m.median, m.low, m.high, r->tokens / (m.median / 1e3),
+            bandwidth_share(r, m.median), r->ratio, r->accepted_length, r->net_ms_saved);
     }
 }
 

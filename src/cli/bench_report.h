@@ -15,9 +15,9 @@ typedef struct {
     int n_prompt, n_gen, n_depth, n_rows, n_requests;
     double ms[BENCH_MOST_SAMPLES];
     int samples;
-    double tokens;          /* per sample: for tokens per second */
-    double bytes_touched;   /* per token or round; 0: not known */
-    double read_bandwidth;  /* B2 of the same run, bytes/s; 0: not measured */
+    double tokens;         /* per sample: for tokens per second */
+    double bytes_touched;  /* per token or round; 0: not known */
+    double read_bandwidth; /* B2 of the same run, bytes/s; 0: not measured */
     /* verify rows: to the round of one row; sd rows: speed against plain, with its interval. */
     double ratio, ratio_low, ratio_high;
     double accepted_length, net_ms_saved; /* sd rows */

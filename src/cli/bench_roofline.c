@@ -20,7 +20,8 @@ static int add_up(const task_record *tasks, size_t count, kernel_sum *sums, int 
     for (size_t i = 0; i < count; i++) {
         const task_record *t = &tasks[i];
         bool forward = t->phase == PHASE_DECODE;
-        if (!forward && (t->phase != PHASE_ACCEPT || t->round != round)) /* a prompt's last chunk accepts too */
+        if (!forward &&
+            (t->phase != PHASE_ACCEPT || t->round != round)) /* a prompt's last chunk accepts too */
             continue;
         int k = 0;
         while (k < kernels && strcmp(sums[k].name, t->name) != 0)
@@ -28,7 +29,7 @@ static int add_up(const task_record *tasks, size_t count, kernel_sum *sums, int 
         if (k == MOST_KERNELS)
             continue;
         if (k == kernels)
-            sums[kernels++] = (kernel_sum){ .name = t->name };
+            sums[kernels++] = (kernel_sum) { .name = t->name };
         sums[k].ns += (double)(t->end_ns - t->start_ns);
         sums[k].flops += t->flops;
         sums[k].bytes += t->bytes;
@@ -60,22 +61,26 @@ void bench_roofline(const task_record *tasks, size_t count, double peak_bytes, d
     int kernels = add_up(tasks, count, sums, &rounds, &span);
     if (rounds == 0)
         return;
-    buf_printf(out, "\nroofline of plain decoding, %d rounds; peaks %.1f GB/s read, %.1f GFLOP/s f32 (shares in brackets)\n\n",
+    buf_printf(out,
+               "\nroofline of plain decoding, %d rounds; peaks %.1f GB/s read, %.1f GFLOP/s f32 (shares in "
+               "brackets)\n\n",
                rounds, peak_bytes / 1e9, peak_flops / 1e9);
-    buf_puts(out, "| kernel | calls | us per round | share | moved | computed |\n|---|---|---|---|---|---|\n");
+    buf_puts(out,
+             "| kernel | calls | us per round | share | moved | computed |\n|---|---|---|---|---|---|\n");
     for (int done = 0; done < kernels; done++) {
         int most = -1;
         for (int k = 0; k < kernels; k++)
             if (sums[k].calls > 0 && (most < 0 || sums[k].ns > sums[most].ns))
                 most = k;
         kernel_sum *s = &sums[most];
-        buf_printf(out, "| %s | %.1f | %.1f | %.1f %% |", s->name, (double)s->calls / rounds, s->ns / 1e3 / rounds,
-                   100 * s->ns / span);
+        buf_printf(out, "| %s | %.1f | %.1f | %.1f %% |", s->name, (double)s->calls / rounds,
+                   s->ns / 1e3 / rounds, 100 * s->ns / span);
         put_share(s->bytes / (s->ns / 1e9), peak_bytes, "GB/s", out);
         put_share(s->flops / (s->ns / 1e9), peak_flops, "GFLOP/s", out);
         buf_puts(out, "\n");
         busy += s->ns;
         s->calls = 0;
     }
-    buf_printf(out, "| between kernels | | %.1f | %.1f %% | | |\n", (span - busy) / 1e3 / rounds, 100 * (span - busy) / span);
+    buf_printf(out, "| between kernels | | %.1f | %.1f %% | | |\n", (span - busy) / 1e3 / rounds,
+               100 * (span - busy) / span);
 }

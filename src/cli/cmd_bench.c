@@ -45,7 +45,7 @@ static bench_row *add_row(bench *b, const char *test, int number, int depth)
     if (b->count == MOST_ROWS_OUT)
         return NULL;
     bench_row *r = &b->rows[b->count++];
-    *r = (bench_row){ .n_depth = depth, .n_requests = b->requests };
+    *r = (bench_row) { .n_depth = depth, .n_requests = b->requests };
     if (depth > 0)
         snprintf(r->test, sizeof r->test, "%s%d @ d%d", test, number, depth);
     else
@@ -87,7 +87,8 @@ static int run_requests(bench *b, const foray_request_config *c, int n, answer *
         for (size_t i = 0; i < count && rc == 0; i++) {
             if (events[i].finish == FORAY_FAILED)
                 rc = fail(b->err, events[i].error.code, "%s", events[i].error.text);
-            for (size_t k = 0; k < events[i].count && events[i].request == handle[0] && out->count < MOST_TOKENS; k++)
+            for (size_t k = 0;
+                 k < events[i].count && events[i].request == handle[0] && out->count < MOST_TOKENS; k++)
                 out->tokens[out->count++] = events[i].tokens[k];
         }
     }
@@ -101,8 +102,12 @@ static int run_requests(bench *b, const foray_request_config *c, int n, answer *
 /* A greedy request of n generated tokens after a prompt of `prompt` made-up ones. */
 static foray_request_config plain_request(const int32_t *ids, int prompt, int n)
 {
-    return (foray_request_config){ .prompt = ids, .prompt_count = (size_t)prompt, .max_tokens = n, .ignore_eos = true,
-                                   .sampling = { .top_p = 1, .repeat_penalty = 1 }, .logprobs = -1 };
+    return (foray_request_config) { .prompt = ids,
+                                    .prompt_count = (size_t)prompt,
+                                    .max_tokens = n,
+                                    .ignore_eos = true,
+                                    .sampling = { .top_p = 1, .repeat_penalty = 1 },
+                                    .logprobs = -1 };
 }
 
 /* ---- pp, tg, pg ------------------------------------------------------------------------------ */
@@ -220,7 +225,8 @@ static int bench_pair(bench *b, const bench_prompt *p, bench_row *r, double *spe
                        memcmp(a[0].tokens, a[1].tokens, sizeof(int32_t) * (size_t)a[0].count) == 0;
         speed[r->samples] = (double)a[0].account.decode_ns / (double)a[1].account.decode_ns;
         r->ms[r->samples++] = (double)a[1].account.decode_ns / 1e6;
-        r->accepted_length += (double)(a[1].account.accepted + a[1].account.steps) / (double)a[1].account.steps;
+        r->accepted_length +=
+            (double)(a[1].account.accepted + a[1].account.steps) / (double)a[1].account.steps;
         r->net_ms_saved += (double)(a[0].account.decode_ns - a[1].account.decode_ns) / 1e6;
     }
     mem_free(MEM_GENERAL, a, 2 * sizeof *a);
@@ -304,7 +310,8 @@ static int bench_verify(bench *b, const char *path)
             most = (int)rows[i] > most ? (int)rows[i] : most;
         }
     if (most > DRAFT_MAX + 1)
-        return fail(b->err, FORAY_EUSAGE, "--rows %d: a request verifies at most %d rows", most, DRAFT_MAX + 1);
+        return fail(b->err, FORAY_EUSAGE, "--rows %d: a request verifies at most %d rows", most,
+                    DRAFT_MAX + 1);
     int rc = reopen(b, path, "script", most > 1 ? most - 1 : 1);
     for (size_t k = 0; k < depths && rc == 0; k++)
         rc = bench_verify_rows(b, counts, count, (int)d[k]);
@@ -409,14 +416,17 @@ static int run_all(bench *b, const char *path, buf *out)
 int cmd_bench(const options *o)
 {
     foray_error err;
-    bench b = { .o = o, .reps = options_int(o, OPT_REPS), .requests = options_int(o, OPT_REQUESTS), .err = &err };
+    bench b = {
+        .o = o, .reps = options_int(o, OPT_REPS), .requests = options_int(o, OPT_REQUESTS), .err = &err
+    };
     size_t bytes = sizeof(bench_row) * MOST_ROWS_OUT;
     buf path = { 0 }, text = { 0 };
     b.reps = b.reps < BENCH_MOST_SAMPLES ? b.reps : BENCH_MOST_SAMPLES;
     b.rows = mem_alloc_zeroed(MEM_GENERAL, bytes);
     int rc = b.rows ? 0 : fail(&err, FORAY_ENOMEM, "bench: no memory");
     if (rc == 0)
-        rc = model_path_find(options_has(o, OPT_MODEL) ? options_string(o, OPT_MODEL) : MODEL_PATH_DEFAULT, &path, &err);
+        rc = model_path_find(options_has(o, OPT_MODEL) ? options_string(o, OPT_MODEL) : MODEL_PATH_DEFAULT,
+                             &path, &err);
     if (rc == 0)
         rc = run_all(&b, path.data, &text);
     if (rc == 0)

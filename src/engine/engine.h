@@ -14,9 +14,15 @@
 #include "text/chat.h"
 
 #ifdef FORAY_TORTURE
-enum { ENGINE_RING_TASKS = 64, ENGINE_CHUNK = 3 }; /* so that the ring overflows, and prompts have many chunks */
+enum {
+    ENGINE_RING_TASKS = 64,
+    ENGINE_CHUNK = 3
+}; /* so that the ring overflows, and prompts have many chunks */
 #else
-enum { ENGINE_RING_TASKS = 1 << 16, ENGINE_CHUNK = 256 }; /* tasks recorded; prompt rows per pass by default */
+enum {
+    ENGINE_RING_TASKS = 1 << 16,
+    ENGINE_CHUNK = 256
+}; /* tasks recorded; prompt rows per pass by default */
 #endif
 enum { ENGINE_PAGE_ROWS = 16, ENGINE_MOST_OPTIONS = 64 };
 

@@ -23,11 +23,13 @@ static int resolve(foray_config *c, foray_error *err)
     if (!c->model)
         return fail(err, FORAY_EUSAGE, "no model was named (-m FILE, a folder, or a known name)");
     if (c->max_requests < 0 || c->max_requests > PLAN_MAX_MEMBERS)
-        return fail(err, FORAY_EUSAGE, "%d requests at once cannot be (1 to %d)", c->max_requests, PLAN_MAX_MEMBERS);
+        return fail(err, FORAY_EUSAGE, "%d requests at once cannot be (1 to %d)", c->max_requests,
+                    PLAN_MAX_MEMBERS);
     if (c->spec_tokens < 0 || c->spec_tokens > DRAFT_MAX)
         return fail(err, FORAY_EUSAGE, "--spec-tokens %d cannot be (1 to %d)", c->spec_tokens, DRAFT_MAX);
     if (c->spec_budget < 0 || c->spec_budget > DRAFT_MAX)
-        return fail(err, FORAY_EUSAGE, "--spec-budget %d cannot be (1 to %d, or auto)", c->spec_budget, DRAFT_MAX);
+        return fail(err, FORAY_EUSAGE, "--spec-budget %d cannot be (1 to %d, or auto)", c->spec_budget,
+                    DRAFT_MAX);
     if (c->option_count > ENGINE_MOST_OPTIONS)
         return fail(err, FORAY_EUSAGE, "more than %d options for the manifest", ENGINE_MOST_OPTIONS);
     if (c->context < 0 || c->threads < 0 || c->prefill_chunk < 0)
@@ -56,8 +58,9 @@ static int resolve_context(foray_engine *e, foray_error *err)
     e->context = wanted ? wanted : m->context;
     if (!wanted && (uint64_t)e->context > fits && e->context > least) {
         e->context = fits < (uint64_t)least ? least : (int)fits;
-        log_info("context: %d of the model's %d tokens, so that the cache stays below a quarter of memory (-c)",
-                 e->context, m->context);
+        log_info(
+            "context: %d of the model's %d tokens, so that the cache stays below a quarter of memory (-c)",
+            e->context, m->context);
     }
     if (e->config.prefill_chunk > e->context) /* no prompt is longer */
         e->config.prefill_chunk = e->context;
@@ -109,17 +112,27 @@ static int open_round(foray_engine *e, foray_error *err)
     const foray_config *c = &e->config;
     pool_desc pool = kv_pool(&e->model->kv);
     int slots = e->slots + 1; /* the last one is for measuring and scoring */
-    int rc = cache_create(e->device, &pool, 1, slots, e->context, (int64_t)e->context * slots, &e->cache, err);
+    int rc =
+        cache_create(e->device, &pool, 1, slots, e->context, (int64_t)e->context * slots, &e->cache, err);
     if (rc != 0)
         return rc;
-    round_config r = { .device = e->device, .model = e->model, .cache = e->cache, .drafter = e->drafter,
-                       .spec_tokens = c->spec_tokens, .spec_budget = c->spec_budget ? c->spec_budget : -1,
-                       .max_requests = e->slots, .prefill_chunk = c->prefill_chunk,
-                       .graphs = strcmp(c->graph, "auto") == 0, .eager_reason = "off" };
+    round_config r = { .device = e->device,
+                       .model = e->model,
+                       .cache = e->cache,
+                       .drafter = e->drafter,
+                       .spec_tokens = c->spec_tokens,
+                       .spec_budget = c->spec_budget ? c->spec_budget : -1,
+                       .max_requests = e->slots,
+                       .prefill_chunk = c->prefill_chunk,
+                       .graphs = strcmp(c->graph, "auto") == 0,
+                       .eager_reason = "off" };
     rc = round_create(&r, &e->round, err);
     if (rc != 0)
         return rc;
-    batch_config b = { .device = e->device, .cache = e->cache, .round = e->round, .slots = e->slots,
+    batch_config b = { .device = e->device,
+                       .cache = e->cache,
+                       .round = e->round,
+                       .slots = e->slots,
                        .prefill_chunk = c->prefill_chunk };
     return batch_create(&b, &e->batch, err);
 }
@@ -133,8 +146,10 @@ static int keep_strings(foray_engine *e, foray_error *err)
         if (*strings[i] && !(*strings[i] = arena_strndup(&e->memory, *strings[i], strlen(*strings[i]))))
             return fail(err, FORAY_ENOMEM, "no memory for an engine");
     for (size_t i = 0; i < c->option_count; i++)
-        if (!(e->option_names[i] = arena_strndup(&e->memory, c->option_names[i], strlen(c->option_names[i]))) ||
-            !(e->option_values[i] = arena_strndup(&e->memory, c->option_values[i], strlen(c->option_values[i]))))
+        if (!(e->option_names[i] =
+                  arena_strndup(&e->memory, c->option_names[i], strlen(c->option_names[i]))) ||
+            !(e->option_values[i] =
+                  arena_strndup(&e->memory, c->option_values[i], strlen(c->option_values[i]))))
             return fail(err, FORAY_ENOMEM, "no memory for an engine");
     return 0;
 }
@@ -151,7 +166,8 @@ static int open_all(foray_engine *e, foray_error *err)
     if (rc == 0)
         rc = device_open(&d, &e->device, err);
     if (rc == 0)
-        rc = llama_load(e->file, device_lanes(e->device), ENGINE_PAGE_ROWS, load_progress, &e->config, &e->model, err);
+        rc = llama_load(e->file, device_lanes(e->device), ENGINE_PAGE_ROWS, load_progress, &e->config,
+                        &e->model, err);
     if (rc == 0)
         rc = resolve_context(e, err);
     if (rc == 0)
@@ -216,17 +232,17 @@ void foray_close(foray_engine *e)
 foray_info foray_engine_info(const foray_engine *e)
 {
     const model_config *m = &e->model->config;
-    return (foray_info){ .name = m->name,
-                         .architecture = m->arch_name,
-                         .isa = device_isa(e->device),
-                         .chat_format = e->chat ? chat_format_name(e->chat) : NULL,
-                         .spec = e->drafter ? e->drafter->name : "off",
-                         .vocab = m->vocab,
-                         .context = e->context,
-                         .layers = m->layers,
-                         .threads = device_threads(e->device),
-                         .weight_bytes = e->model->weight_bytes,
-                         .bytes_per_token = e->model->bytes_per_token,
-                         .cache_bytes = cache_bytes(e->cache),
-                         .graph_bytes = round_graph_bytes(e->round) };
+    return (foray_info) { .name = m->name,
+                          .architecture = m->arch_name,
+                          .isa = device_isa(e->device),
+                          .chat_format = e->chat ? chat_format_name(e->chat) : NULL,
+                          .spec = e->drafter ? e->drafter->name : "off",
+                          .vocab = m->vocab,
+                          .context = e->context,
+                          .layers = m->layers,
+                          .threads = device_threads(e->device),
+                          .weight_bytes = e->model->weight_bytes,
+                          .bytes_per_token = e->model->bytes_per_token,
+                          .cache_bytes = cache_bytes(e->cache),
+                          .graph_bytes = round_graph_bytes(e->round) };
 }

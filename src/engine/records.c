@@ -17,8 +17,9 @@ void engine_manifest(const foray_engine *e, buf *out)
                    .model_checksum = e->checksum,
                    .isa = device_isa(e->device),
                    .drafter = e->drafter ? e->drafter->name : "off",
-                   .graph_state = strcmp(e->config.graph, "auto") == 0 ? "decode, target_verify: on; prefill: eager"
-                                                                       : "off",
+                   .graph_state = strcmp(e->config.graph, "auto") == 0
+                                      ? "decode, target_verify: on; prefill: eager"
+                                      : "off",
                    .recorded = e->ring ? "steps, tasks" : "steps",
                    .threads = device_threads(e->device),
                    .concurrency = e->config.max_requests,
@@ -55,7 +56,8 @@ int engine_write_step(foray_engine *e, foray_error *err)
     buf_clear(&e->line);
     step_record_json(batch_last_step(e->batch), &e->line);
     buf_puts(&e->line, "\n");
-    if (!e->line.failed && fwrite(e->line.data, 1, e->line.len, e->steps) == e->line.len && fflush(e->steps) == 0)
+    if (!e->line.failed && fwrite(e->line.data, 1, e->line.len, e->steps) == e->line.len &&
+        fflush(e->steps) == 0)
         return 0;
     int reason = e->line.failed ? ENOMEM : errno;
     fclose(e->steps);

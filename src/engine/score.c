@@ -11,14 +11,14 @@ void engine_plan_rows(foray_engine *e, const int32_t *ids, int from, int n)
         p->position[i] = from + i;
         p->slot[i] = e->slots;
     }
-    p->spans[0] = (row_span){ .first_row = 0, .rows = n, .slot = e->slots, .first_position = from };
+    p->spans[0] = (row_span) { .first_row = 0, .rows = n, .slot = e->slots, .first_position = from };
     p->count->rows = n;
     p->count->spans = 1;
 }
 
 /* Runs the head over the rows of the pass that are asked for, a few at a time, and hands them out. */
-static int score_rows(foray_engine *e, int from, int n, size_t first, int (*row)(void *, size_t, const float *),
-                      void *user, foray_error *err)
+static int score_rows(foray_engine *e, int from, int n, size_t first,
+                      int (*row)(void *, size_t, const float *), void *user, foray_error *err)
 {
     pass *p = round_pass(e->round);
     stream *s = round_stream(e->round);
@@ -48,10 +48,12 @@ int engine_score(foray_engine *e, const int32_t *ids, size_t n, int chunk, size_
     stream *s = round_stream(e->round);
     int length = (int)n, most = chunk > 0 && chunk < p->max_rows ? chunk : p->max_rows;
     if (n > (size_t)e->context)
-        return fail(err, FORAY_ELIMIT, "%zu ids to score, the context holds %d (raise -c or use windows)", n, e->context);
+        return fail(err, FORAY_ELIMIT, "%zu ids to score, the context holds %d (raise -c or use windows)", n,
+                    e->context);
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= e->model->config.vocab)
-            return fail(err, FORAY_EUSAGE, "id %zu is %d: the vocabulary has %d", i, ids[i], e->model->config.vocab);
+            return fail(err, FORAY_EUSAGE, "id %zu is %d: the vocabulary has %d", i, ids[i],
+                        e->model->config.vocab);
     int rc = cache_reserve_extend(e->cache, e->slots, 0, length, err);
     for (int from = 0, rows; from < length && rc == 0; from += rows) {
         rows = length - from < most ? length - from : most;

@@ -42,8 +42,11 @@ static void end_ids(const foray_engine *e, int32_t *ids, size_t *count)
 int foray_submit(foray_engine *e, const foray_request_config *config, foray_request *out, foray_error *err)
 {
     int32_t ends[SEQUENCE_MAX_END_IDS];
-    request_limits limits = { .device = e->device, .tokenizer = e->tokenizer, .vocab = e->model->config.vocab,
-                              .context = e->context, .end_ids = ends };
+    request_limits limits = { .device = e->device,
+                              .tokenizer = e->tokenizer,
+                              .vocab = e->model->config.vocab,
+                              .context = e->context,
+                              .end_ids = ends };
     end_ids(e, ends, &limits.end_count);
     request *r;
     int rc = request_create(config, &limits, &r, err);
@@ -71,14 +74,14 @@ int foray_step(foray_engine *e, const foray_event **events, size_t *count, foray
     int active = batch_step(e->batch, &delivered, &n, err);
     for (int i = 0; i < n; i++) {
         const request *r = delivered[i];
-        e->events[i] = (foray_event){ .request = r->handle,
-                                      .tokens = r->out_tokens,
-                                      .logprobs = r->want_logprobs ? r->out_logprobs : NULL,
-                                      .count = (size_t)r->out_count,
-                                      .text = r->out_text.len > 0 ? r->out_text.data : "",
-                                      .text_bytes = r->out_text.len,
-                                      .finish = r->finish,
-                                      .error = r->error };
+        e->events[i] = (foray_event) { .request = r->handle,
+                                       .tokens = r->out_tokens,
+                                       .logprobs = r->want_logprobs ? r->out_logprobs : NULL,
+                                       .count = (size_t)r->out_count,
+                                       .text = r->out_text.len > 0 ? r->out_text.data : "",
+                                       .text_bytes = r->out_text.len,
+                                       .finish = r->finish,
+                                       .error = r->error };
     }
     *events = e->events;
     *count = (size_t)n;

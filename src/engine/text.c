@@ -28,8 +28,8 @@ void foray_free(void *p)
 
 static int no_tokenizer(const foray_engine *e, foray_error *err)
 {
-    return fail(err, FORAY_EUNSUPPORTED, "%s: the model's files have no tokenizer (only token ids can be used)",
-                e->config.model);
+    return fail(err, FORAY_EUNSUPPORTED,
+                "%s: the model's files have no tokenizer (only token ids can be used)", e->config.model);
 }
 
 /* Hands a list over to the caller as a plain block. The list is freed either way. */
@@ -54,7 +54,8 @@ int foray_encode(foray_engine *e, const char *text, size_t bytes, bool special, 
     if (!e->tokenizer)
         return no_tokenizer(e, err);
     id_list list = { 0 };
-    return hand_over(&list, tokenizer_encode(e->tokenizer, text, bytes, special, begin, &list, err), ids, count, err);
+    return hand_over(&list, tokenizer_encode(e->tokenizer, text, bytes, special, begin, &list, err), ids,
+                     count, err);
 }
 
 int foray_encode_chat(foray_engine *e, const foray_message *messages, size_t n, int32_t **ids, size_t *count,
@@ -63,13 +64,15 @@ int foray_encode_chat(foray_engine *e, const foray_message *messages, size_t n, 
     if (!e->tokenizer)
         return no_tokenizer(e, err);
     if (!e->chat)
-        return fail(err, FORAY_EUNSUPPORTED,
-                    "%s: its chat template is %s (name one with --chat-template: %s; or --raw for plain text)",
-                    e->config.model, e->model->config.chat_template ? "none that foray knows" : "missing",
-                    chat_format_names());
+        return fail(
+            err, FORAY_EUNSUPPORTED,
+            "%s: its chat template is %s (name one with --chat-template: %s; or --raw for plain text)",
+            e->config.model, e->model->config.chat_template ? "none that foray knows" : "missing",
+            chat_format_names());
     id_list list = { 0 };
     const char *system = e->system_default.len > 0 ? e->system_default.data : NULL;
-    return hand_over(&list, chat_encode(e->chat, e->tokenizer, system, messages, n, &list, err), ids, count, err);
+    return hand_over(&list, chat_encode(e->chat, e->tokenizer, system, messages, n, &list, err), ids, count,
+                     err);
 }
 
 const char *foray_token_bytes(foray_engine *e, int32_t id, size_t *bytes)

@@ -34,14 +34,17 @@ static void scratch_close(foray_engine *e, scratch *s)
 static int scratch_open(foray_engine *e, int depth, scratch *s, foray_error *err)
 {
     request_limits limits = { .device = e->device, .vocab = e->model->config.vocab, .context = e->context };
-    *s = (scratch){ .prompt_bytes = sizeof(int32_t) * (size_t)depth };
+    *s = (scratch) { .prompt_bytes = sizeof(int32_t) * (size_t)depth };
     s->prompt = mem_alloc_zeroed(MEM_GENERAL, s->prompt_bytes);
     if (!s->prompt)
         return fail(err, FORAY_ENOMEM, "no memory for a scratch prompt of %d", depth);
     for (int i = 0; i < depth; i++)
         s->prompt[i] = i * 7 % limits.vocab;
-    foray_request_config c = { .prompt = s->prompt, .prompt_count = (size_t)depth, .script = s->prompt,
-                               .script_count = (size_t)depth, .sampling = { .top_p = 1, .repeat_penalty = 1 },
+    foray_request_config c = { .prompt = s->prompt,
+                               .prompt_count = (size_t)depth,
+                               .script = s->prompt,
+                               .script_count = (size_t)depth,
+                               .sampling = { .top_p = 1, .repeat_penalty = 1 },
                                .logprobs = -1 };
     int rc = drafter_open("script", &s->script, err);
     if (rc == 0)
@@ -75,7 +78,8 @@ int engine_time_rows(foray_engine *e, int depth, const int *rows, int count, int
     depth = depth < COST_DEPTH ? COST_DEPTH : depth;
     for (int i = 0; i < count; i++)
         if (rows[i] < 1 || rows[i] > e->config.spec_tokens + 1 || depth + rows[i] >= e->context)
-            return fail(err, FORAY_ELIMIT, "%d rows after %d tokens: the context of %d or %d drafts do not allow it", rows[i],
+            return fail(err, FORAY_ELIMIT,
+                        "%d rows after %d tokens: the context of %d or %d drafts do not allow it", rows[i],
                         depth, e->context, e->config.spec_tokens);
     int rc = scratch_open(e, depth, &s, err);
     if (rc != 0)

@@ -34,17 +34,30 @@ static void launch(trunk *t, kernel_id id, const kernel_args *args)
 static void matmul(trunk *t, const packed_weight *w, const float *x, const float *norm, const float *bias,
                    matmul_epilogue epilogue, float *out, int out_width)
 {
-    args_matmul a = { .rows = t->rows, .w = w, .x = x, .x_stride = (size_t)w->cols, .norm = norm,
-                      .eps = t->m->config.rms_eps, .bias = bias, .epilogue = epilogue,
-                      .out = out, .out_stride = (size_t)out_width };
+    args_matmul a = { .rows = t->rows,
+                      .w = w,
+                      .x = x,
+                      .x_stride = (size_t)w->cols,
+                      .norm = norm,
+                      .eps = t->m->config.rms_eps,
+                      .bias = bias,
+                      .epilogue = epilogue,
+                      .out = out,
+                      .out_stride = (size_t)out_width };
     if (t->rows.max > FEW_ROWS) {
         a.ready = activation_at(w->form, t->rows.max, w->cols, t->p->ready);
         a.x = NULL;
-        launch(t, KERNEL_QUANT, &(kernel_args){ .quant = { .rows = t->rows, .x = x, .x_stride = (size_t)w->cols,
-                                                           .cols = w->cols, .norm = norm, .eps = a.eps,
-                                                           .form = w->form, .out = a.ready } });
+        launch(t, KERNEL_QUANT,
+               &(kernel_args) { .quant = { .rows = t->rows,
+                                           .x = x,
+                                           .x_stride = (size_t)w->cols,
+                                           .cols = w->cols,
+                                           .norm = norm,
+                                           .eps = a.eps,
+                                           .form = w->form,
+                                           .out = a.ready } });
     }
-    launch(t, KERNEL_MATMUL, &(kernel_args){ .matmul = a });
+    launch(t, KERNEL_MATMUL, &(kernel_args) { .matmul = a });
 }
 
 /* x += y w, with the family's norm in between if it has one. */
@@ -57,15 +70,69 @@ static void matmul_residual(trunk *t, const packed_weight *w, const float *in, c
         return;
     }
     matmul(t, w, in, NULL, NULL, EPILOGUE_STORE, p->y, dim);
-    launch(t, KERNEL_NORM_ADD, &(kernel_args){ .norm_add = { .rows = t->rows, .x = p->x, .y = p->y, .norm = post_norm,
-                                                             .eps = t->m->config.rms_eps, .dim = dim } });
+    launch(t, KERNEL_NORM_ADD,
+           &(kernel_args) { .norm_add = { .rows = t->rows,
+                                          .x = p->x,
+                                          .y = p->y,
+                                          .norm = post_norm,
+                                          .eps = t->m->config.rms_eps,
+                                          .dim = dim } });
 }
 
 static void angles(trunk *t, const float *frequency, float scale, float *out)
 {
     launch(t, KERNEL_ROPE_ANGLES,
-           &(kernel_args){ .rope_angles = { .rows = t->rows, .position = t->p->position, .frequency = frequency,
-                                            .half = t->m->config.rope_dim / 2, .mscale = scale, .cos_sin = out } });
+           &(kernel_args) { .rope_angles = { .rows = t->rows,
+                                             .position = t->p->position,
+                                             .frequency = frequency,
+                                             .half = t->m->config.rope_dim / 2,
+                                             .mscale = scale,
+                                             .cos_sin = out } });
+}
+
+/* p->qkv = norm(x) [q | k | v], in as many matrices as the file's types need. */
+static void matmul_qkv(trunk *t, const llama_layer *w, int width)
+{
+    for (int i = 0, at = 0; i < w->qkv_parts; at += w->qkv[i++].rows)
+        matmul(t, &w->qkv[i], t->p->x, w->attn_norm, w->qkv_bias ? w->qkv_bias + at : NULL, EPILOGUE_STORE,
+               t->p->qkv + at, width);
+}
+
+static void rope_store(trunk *t, const llama_layer *w, int layer, const kv_layer *kv)
+{
+    const model_config *c = &t->m->config;
+    const pass *p = t->p;
+    args_rope_store a = { .rows = t->rows,
+                          .qkv = p->qkv,
+                          .heads = c->heads,
+                          .rope_dim = c->rope_dim,
+                          .cos_sin = c->rope_local[layer] ? p->angles_local : p->angles,
+                          .q_norm = w->q_norm,
+                          .k_norm = w->k_norm,
+                          .eps = c->rms_eps,
+                          .position = p->position,
+                          .slot = p->slot,
+                          .kv = *kv };
+    launch(t, KERNEL_ROPE_STORE, &(kernel_args) { .rope_store = a });
+}
+
+static void attention(trunk *t, int layer, int width, const kv_layer *kv)
+{
+    const model_config *c = &t->m->config;
+    const pass *p = t->p;
+    args_attention a = { .span_count = &p->count->spans,
+                         .spans = p->spans,
+                         .max_spans = t->spans,
+                         .max_rows = t->rows.max,
+                         .max_length = t->max_length,
+                         .q = p->qkv,
+                         .q_stride = (size_t)width,
+                         .heads = c->heads,
+                         .scale = c->attention_scale,
+                         .window = c->window[layer],
+                         .kv = *kv,
+                         .out = p->att };
+    launch(t, KERNEL_ATTENTION, &(kernel_args) { .attention = a });
 }
 
 /* One block over the rows of the pass. p->x is updated in place. */
@@ -75,39 +142,40 @@ static void block(trunk *t, int layer)
     const llama_layer *w = &t->m->layer[layer];
     const pass *p = t->p;
     kv_layer kv = kv_layer_of(t->cache, 0, &t->m->kv, layer);
-    int q = c->heads * c->head_dim, qkv = q + 2 * c->kv_heads * c->head_dim;
+    int width = (c->heads + 2 * c->kv_heads) * c->head_dim;
+    matmul_epilogue gated = c->gate == GATE_SILU ? EPILOGUE_SWIGLU : EPILOGUE_GEGLU;
 
-    for (int i = 0, at = 0; i < w->qkv_parts; at += w->qkv[i++].rows)                  /* q | k | v              */
-        matmul(t, &w->qkv[i], p->x, w->attn_norm, w->qkv_bias ? w->qkv_bias + at : NULL, EPILOGUE_STORE, p->qkv + at,
-               qkv);
-    launch(t, KERNEL_ROPE_STORE,                                                       /* k, v into the cache    */
-           &(kernel_args){ .rope_store = { .rows = t->rows, .qkv = p->qkv, .heads = c->heads, .rope_dim = c->rope_dim,
-                                           .cos_sin = c->rope_local[layer] ? p->angles_local : p->angles,
-                                           .q_norm = w->q_norm, .k_norm = w->k_norm, .eps = c->rms_eps,
-                                           .position = p->position, .slot = p->slot, .kv = kv } });
-    launch(t, KERNEL_ATTENTION,                                                        /* [rows, H d]            */
-           &(kernel_args){ .attention = { .span_count = &p->count->spans, .spans = p->spans, .max_spans = t->spans,
-                                          .max_rows = t->rows.max, .max_length = t->max_length, .q = p->qkv,
-                                          .q_stride = (size_t)qkv, .heads = c->heads, .scale = c->attention_scale,
-                                          .window = c->window[layer], .kv = kv, .out = p->att } });
-    matmul_residual(t, &w->o, p->att, w->post_attn_norm);                              /* x += att o             */
+    matmul_qkv(t, w, width);                              /* [rows, (H + 2 Hkv) d]  q | k | v */
+    rope_store(t, w, layer, &kv);                         /* q rotated; k, v into the cache */
+    attention(t, layer, width, &kv);                      /* [rows, H d]            att */
+    matmul_residual(t, &w->o, p->att, w->post_attn_norm); /* x += att o */
 
-    matmul(t, &w->gate_up, p->x, w->ffn_norm, NULL,                                    /* act(gate) * up         */
-           c->gate == GATE_SILU ? EPILOGUE_SWIGLU : EPILOGUE_GEGLU, p->ffn, c->ffn);
-    matmul_residual(t, &w->down, p->ffn, w->post_ffn_norm);                            /* x += ffn down          */
+    matmul(t, &w->gate_up, p->x, w->ffn_norm, NULL, gated, p->ffn, c->ffn); /* [rows, ffn]  act(gate) * up */
+    matmul_residual(t, &w->down, p->ffn, w->post_ffn_norm);                 /* x += ffn down */
 }
 
 int llama_trunk(const llama *m, const pass *p, const cache *c, int rows, int spans, int max_length, stream *s,
                 foray_error *err)
 {
     const model_config *config = &m->config;
-    trunk t = { .m = m, .p = p, .cache = c, .stream = s, .rows = { .live = &p->count->rows, .max = rows },
-                .spans = spans, .max_length = max_length, .err = err };
+    trunk t = { .m = m,
+                .p = p,
+                .cache = c,
+                .stream = s,
+                .rows = { .live = &p->count->rows, .max = rows },
+                .spans = spans,
+                .max_length = max_length,
+                .err = err };
 
     launch(&t, KERNEL_EMBED,
-           &(kernel_args){ .embed = { .rows = t.rows, .ids = p->ids, .dtype = m->embedding->type,
-                                      .table = m->embedding->data, .vocab = config->vocab, .dim = config->dim,
-                                      .scale = config->embedding_scale, .out = p->x } });
+           &(kernel_args) { .embed = { .rows = t.rows,
+                                       .ids = p->ids,
+                                       .dtype = m->embedding->type,
+                                       .table = m->embedding->data,
+                                       .vocab = config->vocab,
+                                       .dim = config->dim,
+                                       .scale = config->embedding_scale,
+                                       .out = p->x } });
     angles(&t, m->frequency, m->rope_scale, p->angles);
     if (m->frequency_local)
         angles(&t, m->frequency_local, 1.0f, p->angles_local);
@@ -120,8 +188,11 @@ int llama_head(const llama *m, const pass *p, int heads, stream *s, foray_error 
 {
     trunk t = { .m = m, .p = p, .stream = s, .rows = { .live = &p->count->heads, .max = heads }, .err = err };
 
-    launch(&t, KERNEL_GATHER, &(kernel_args){ .gather = { .rows = t.rows, .index = p->head_row, .x = p->x,
-                                                          .dim = m->config.dim, .out = p->hidden } });
+    launch(
+        &t, KERNEL_GATHER,
+        &(kernel_args) {
+            .gather = {
+                .rows = t.rows, .index = p->head_row, .x = p->x, .dim = m->config.dim, .out = p->hidden } });
     matmul(&t, &m->head, p->hidden, m->output_norm, NULL, EPILOGUE_STORE, p->logits, m->config.vocab);
     return t.rc;
 }

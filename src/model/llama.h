@@ -13,11 +13,11 @@
 #include "model/pass.h"
 
 typedef struct {
-    packed_weight qkv[3];  /* [(H + 2 Hkv) d, dim]  q | k | v, in as few matrices as their types allow */
+    packed_weight qkv[3]; /* [(H + 2 Hkv) d, dim]  q | k | v, in as few matrices as their types allow */
     int qkv_parts;
-    packed_weight o;       /* [dim, H d] */
-    packed_weight gate_up; /* [2 ffn, dim]          gate and up interleaved by group */
-    packed_weight down;    /* [dim, ffn] */
+    packed_weight o;                       /* [dim, H d] */
+    packed_weight gate_up;                 /* [2 ffn, dim]          gate and up interleaved by group */
+    packed_weight down;                    /* [dim, ffn] */
     float *attn_norm, *ffn_norm;           /* [dim] */
     float *post_attn_norm, *post_ffn_norm; /* [dim] or NULL */
     float *q_norm, *k_norm;                /* [d] or NULL */
@@ -26,14 +26,14 @@ typedef struct {
 
 typedef struct {
     model_config config;
-    kv_shape kv; /* of the cache's pool */
-    llama_layer *layer; /* [layers] */
-    packed_weight head; /* [vocab, dim] */
-    float *output_norm; /* [dim] */
-    const tensor_view *embedding; /* [vocab, dim] in the file */
-    float *frequency, *frequency_local; /* [rope_dim / 2] */
-    float rope_scale;                   /* of cos and sin */
-    arena memory;                       /* vectors; lives as long as the model */
+    kv_shape kv;                            /* of the cache's pool */
+    llama_layer *layer;                     /* [layers] */
+    packed_weight head;                     /* [vocab, dim] */
+    float *output_norm;                     /* [dim] */
+    const tensor_view *embedding;           /* [vocab, dim] in the file */
+    float *frequency, *frequency_local;     /* [rope_dim / 2] */
+    float rope_scale;                       /* of cos and sin */
+    arena memory;                           /* vectors; lives as long as the model */
     uint64_t weight_bytes, bytes_per_token; /* packed; read by one decode step */
 } llama;
 
@@ -42,8 +42,8 @@ typedef void (*llama_progress)(void *user, uint64_t done, uint64_t total);
 
 /* Checks every tensor (all faults in one error), then packs. f stays open as long as the model. *out is
  * owned: llama_free. page_rows: of its cache. */
-int llama_load(const model_file *f, int lanes, int page_rows, llama_progress progress, void *user, llama **out,
-               foray_error *err);
+int llama_load(const model_file *f, int lanes, int page_rows, llama_progress progress, void *user,
+               llama **out, foray_error *err);
 void llama_free(llama *m);
 
 /* Launches the trunk over the pass's rows: x becomes the last layer's residual stream, K and V are stored. `rows`,

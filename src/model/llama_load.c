@@ -27,13 +27,15 @@ static int load_vector(loader *l, model_role role, int layer, float **out)
     model_role_shape(l->c, role, shape);
     *out = arena_array(&l->m->memory, (size_t)shape[0], sizeof(float));
     if (!*out)
-        return fail(l->err, FORAY_ENOMEM, "%s: no memory for a vector of %lld", model_file_path(l->f), (long long)shape[0]);
+        return fail(l->err, FORAY_ENOMEM, "%s: no memory for a vector of %lld", model_file_path(l->f),
+                    (long long)shape[0]);
     model_names_vector(l->f, l->c, role, layer, *out);
     return 0;
 }
 
 /* Several matrices of a layer as one packed matrix. */
-static int load_matrices(loader *l, const model_role *roles, int count, int layer, bool interleave, packed_weight *out)
+static int load_matrices(loader *l, const model_role *roles, int count, int layer, bool interleave,
+                         packed_weight *out)
 {
     weight_source source[3];
     int32_t *order[3] = { NULL, NULL, NULL };
@@ -41,7 +43,9 @@ static int load_matrices(loader *l, const model_role *roles, int count, int laye
     int rc = 0;
     for (int i = 0; i < count && rc == 0; i++) {
         const tensor_view *v = model_names_find(l->f, l->c, roles[i], layer);
-        source[i] = (weight_source){ .data = v->data, .type = v->type, .rows = (int)v->shape[0], .cols = (int)v->shape[1] };
+        source[i] = (weight_source) {
+            .data = v->data, .type = v->type, .rows = (int)v->shape[0], .cols = (int)v->shape[1]
+        };
         if (roles[i] == ROLE_Q || roles[i] == ROLE_K) {
             order_bytes[i] = sizeof(int32_t) * (size_t)source[i].rows;
             order[i] = mem_alloc(MEM_GENERAL, order_bytes[i]);
@@ -117,11 +121,11 @@ static int load_layer(loader *l, int i)
     if (rc == 0)
         rc = load_qkv(l, i, w);
     if (rc == 0)
-        rc = load_matrices(l, (model_role[]){ ROLE_O }, 1, i, false, &w->o);
+        rc = load_matrices(l, (model_role[]) { ROLE_O }, 1, i, false, &w->o);
     if (rc == 0)
-        rc = load_matrices(l, (model_role[]){ ROLE_GATE, ROLE_UP }, 2, i, true, &w->gate_up);
+        rc = load_matrices(l, (model_role[]) { ROLE_GATE, ROLE_UP }, 2, i, true, &w->gate_up);
     if (rc == 0)
-        rc = load_matrices(l, (model_role[]){ ROLE_DOWN }, 1, i, false, &w->down);
+        rc = load_matrices(l, (model_role[]) { ROLE_DOWN }, 1, i, false, &w->down);
     return rc;
 }
 
@@ -158,19 +162,21 @@ static int load_all(loader *l)
     if (rc == 0)
         rc = load_vector(l, ROLE_OUTPUT_NORM, 0, &m->output_norm);
     if (rc == 0)
-        rc = load_matrices(l, (model_role[]){ ROLE_OUTPUT }, 1, 0, false, &m->head);
+        rc = load_matrices(l, (model_role[]) { ROLE_OUTPUT }, 1, 0, false, &m->head);
     m->embedding = model_names_find(l->f, l->c, ROLE_TOKEN_EMBD, 0);
     return rc;
 }
 
-int llama_load(const model_file *f, int lanes, int page_rows, llama_progress progress, void *user, llama **out,
-               foray_error *err)
+int llama_load(const model_file *f, int lanes, int page_rows, llama_progress progress, void *user,
+               llama **out, foray_error *err)
 {
     llama *m = mem_alloc_zeroed(MEM_WEIGHTS, sizeof *m);
     if (!m)
         return fail(err, FORAY_ENOMEM, "%s: no memory", model_file_path(f));
     arena_init(&m->memory, MEM_WEIGHTS, 0);
-    loader l = { .f = f, .c = &m->config, .lanes = lanes, .m = m, .progress = progress, .user = user, .err = err };
+    loader l = {
+        .f = f, .c = &m->config, .lanes = lanes, .m = m, .progress = progress, .user = user, .err = err
+    };
     int rc = model_config_read(f, &m->config, err);
     if (rc == 0)
         rc = model_names_check(f, &m->config, err);
@@ -180,8 +186,10 @@ int llama_load(const model_file *f, int lanes, int page_rows, llama_progress pro
         llama_free(m);
         return rc;
     }
-    m->kv = (kv_shape){ .layers = m->config.layers, .kv_heads = m->config.kv_heads,
-                        .head_dim = m->config.head_dim, .page_rows = page_rows };
+    m->kv = (kv_shape) { .layers = m->config.layers,
+                         .kv_heads = m->config.kv_heads,
+                         .head_dim = m->config.head_dim,
+                         .page_rows = page_rows };
     *out = m;
     return 0;
 }

@@ -11,7 +11,8 @@ static int widest_input(const model_config *c)
 }
 
 /* One buffer of rows x width elements; sizes are bounded by the config's limits, so they cannot overflow. */
-static int buffer(device *d, const char *name, size_t rows, size_t width, size_t size, void *out, foray_error *err)
+static int buffer(device *d, const char *name, size_t rows, size_t width, size_t size, void *out,
+                  foray_error *err)
 {
     return device_alloc(d, name, rows * width * size, (void **)out, err);
 }
@@ -24,8 +25,8 @@ int pass_create(device *d, const model_config *c, int max_rows, int max_spans, i
     size_t q = (size_t)c->heads * (size_t)c->head_dim, kv = (size_t)c->kv_heads * (size_t)c->head_dim;
     size_t ready = activation_bytes(ACTIVATION_F32, max_rows, widest_input(c));
     int rc = 0;
-#define BUFFER(name, count, width) \
-    if (rc == 0) \
+#define BUFFER(name, count, width)                                                                           \
+    if (rc == 0)                                                                                             \
     rc = buffer(d, #name, count, width, sizeof *p.name, &p.name, err)
     BUFFER(count, 1, 16);
     BUFFER(ids, rows, 1);
@@ -55,8 +56,9 @@ int pass_create(device *d, const model_config *c, int max_rows, int max_spans, i
 
 void pass_destroy(device *d, pass *p)
 {
-    void *all[] = { p->count, p->ids, p->position, p->slot, p->spans, p->head_row, p->x,     p->angles,
-                    p->angles_local, p->qkv, p->att, p->ffn, p->y, p->ready, p->hidden, p->logits };
+    void *all[] = { p->count, p->ids,    p->position,     p->slot,  p->spans, p->head_row,
+                    p->x,     p->angles, p->angles_local, p->qkv,   p->att,   p->ffn,
+                    p->y,     p->ready,  p->hidden,       p->logits };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i])
             device_free(d, all[i]);

@@ -34,13 +34,13 @@ typedef struct {
     int32_t *head_row;              /* [max_heads] rows that go through the head */
 
     /* activations */
-    float *x;                    /* [max_rows, dim]                residual stream */
+    float *x;                     /* [max_rows, dim]                residual stream */
     float *angles, *angles_local; /* [max_rows, rope_dim]           cos, sin */
-    float *qkv;                  /* [max_rows, (H + 2 Hkv) d] */
-    float *att;                  /* [max_rows, H d] */
-    float *ffn;                  /* [max_rows, ffn] */
-    float *y;                    /* [max_rows, dim]                sub-layer output before a post-norm */
-    void *ready;                 /* activations prepared by KERNEL_QUANT, widest input */
+    float *qkv;                   /* [max_rows, (H + 2 Hkv) d] */
+    float *att;                   /* [max_rows, H d] */
+    float *ffn;                   /* [max_rows, ffn] */
+    float *y;                     /* [max_rows, dim]                sub-layer output before a post-norm */
+    void *ready;                  /* activations prepared by KERNEL_QUANT, widest input */
 
     /* out */
     float *hidden; /* [max_heads, dim]   rows picked for the head */

@@ -19,16 +19,16 @@
 enum { BUDGET_MAX_ROWS = 64, BUDGET_MAX_REQUESTS = 64 };
 
 typedef struct {
-    double one_row_ns;                /* a whole round of one row, now */
+    double one_row_ns;                 /* a whole round of one row, now */
     double ratio[BUDGET_MAX_ROWS + 1]; /* [rows] cost of a round to one of one row; [1] == 1 */
     bool measured;
     /* Survival per signal and position: a decayed count of tries and successes. */
     double tried[DRAFT_SIGNALS][DRAFT_MAX], stood[DRAFT_SIGNALS][DRAFT_MAX];
     /* Probing. */
-    int probe_wait, probe_interval;    /* rounds since the last probe, rounds to wait */
+    int probe_wait, probe_interval; /* rounds since the last probe, rounds to wait */
     double probe_spent_ns, total_ns;
     bool probing; /* the last choice was a probe */
-    int fixed; /* >= 0: always that many drafts per request; -1: by cost */
+    int fixed;    /* >= 0: always that many drafts per request; -1: by cost */
 } budget;
 
 void budget_init(budget *b, int fixed);

@@ -70,8 +70,10 @@ void plan_pack(round_plan *p, pass *in)
     for (int i = 0; i < p->members; i++) {
         plan_member *m = &p->member[i];
         pack_member(p, in, m);
-        in->spans[i] = (row_span){ .first_row = m->first_row, .rows = m->chunk + m->keep,
-                                   .slot = m->sequence->slot, .first_position = m->sequence->computed };
+        in->spans[i] = (row_span) { .first_row = m->first_row,
+                                    .rows = m->chunk + m->keep,
+                                    .slot = m->sequence->slot,
+                                    .first_position = m->sequence->computed };
     }
     assert(p->rows <= p->rows_launched && p->members <= p->slots_launched);
     in->count->rows = p->rows;

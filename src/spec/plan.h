@@ -32,8 +32,8 @@ typedef struct {
     /* after the draft */
     draft draft;
     /* B */
-    int32_t keep;      /* drafts that are verified: live */
-    int32_t first_row; /* in the pass */
+    int32_t keep;       /* drafts that are verified: live */
+    int32_t first_row;  /* in the pass */
     int32_t first_head; /* among the head rows; -1: none, the prompt goes on */
     /* C */
     int32_t accepted, committed;
@@ -43,9 +43,9 @@ typedef struct {
     /* A */
     int64_t round;
     int32_t members, rank;
-    phase phase;                    /* of the forward pass: prefill, decode, target_verify */
+    phase phase; /* of the forward pass: prefill, decode, target_verify */
     int32_t slots_launched, rows_launched, max_length;
-    char route[PLAN_ROUTE_BYTES];   /* "graph:1x4" or "eager:reason", for all phases of the round */
+    char route[PLAN_ROUTE_BYTES]; /* "graph:1x4" or "eager:reason", for all phases of the round */
     /* B */
     int32_t rows, heads;
     bool probe;

@@ -88,8 +88,9 @@ static void describe_heads(round_loop *r)
             int h = m->first_head + j, position = s->count + j;
             r->sample_position[h] = position;
             r->params[h] = &s->params[position < s->min_count];
-            r->history[h] = (sample_history){ .tokens = s->tokens, .count = s->count,
-                                              .draft = m->draft.tokens, .draft_count = j };
+            r->history[h] = (sample_history) {
+                .tokens = s->tokens, .count = s->count, .draft = m->draft.tokens, .draft_count = j
+            };
         }
     }
 }
@@ -132,14 +133,15 @@ static void run_publish(void *user)
 static int launch_host(round_loop *r, const char *name, void (*run)(void *), foray_error *err)
 {
     return stream_launch(r->stream, KERNEL_HOST,
-                         &(kernel_args){ .host = { .name = name, .run = run, .user = r } }, err);
+                         &(kernel_args) { .host = { .name = name, .run = run, .user = r } }, err);
 }
 
 /* ---- one round ------------------------------------------------------------------------------- */
 
 static void mark(round_loop *r, phase of, int rows)
 {
-    device_mark(r->config.device, (task_mark){ .round = r->plan.round, .phase = of, .rank = 0, .rows = rows });
+    device_mark(r->config.device,
+                (task_mark) { .round = r->plan.round, .phase = of, .rank = 0, .rows = rows });
 }
 
 /* Trunk to publish: what a graph holds, or what runs eagerly. */
@@ -152,15 +154,18 @@ static int launch_verify(round_loop *r, int slots, int rows, int heads, foray_er
         rc = llama_head(c->model, &r->pass, heads, r->stream, err);
     mark(r, PHASE_ACCEPT, rows);
     if (rc == 0)
-        rc = stream_launch(r->stream, KERNEL_SAMPLE,
-                           &(kernel_args){ .sample = { .rows = { .live = &r->pass.count->heads, .max = heads },
-                                                       .logits = r->pass.logits,
-                                                       .logits_stride = (size_t)c->model->config.vocab,
-                                                       .vocab = c->model->config.vocab,
-                                                       .position = r->sample_position, .params = r->params,
-                                                       .history = r->history, .token = r->token,
-                                                       .logprob = r->logprob } },
-                           err);
+        rc = stream_launch(
+            r->stream, KERNEL_SAMPLE,
+            &(kernel_args) { .sample = { .rows = { .live = &r->pass.count->heads, .max = heads },
+                                         .logits = r->pass.logits,
+                                         .logits_stride = (size_t)c->model->config.vocab,
+                                         .vocab = c->model->config.vocab,
+                                         .position = r->sample_position,
+                                         .params = r->params,
+                                         .history = r->history,
+                                         .token = r->token,
+                                         .logprob = r->logprob } },
+            err);
     if (rc == 0)
         rc = launch_host(r, "accept", run_accept, err);
     if (rc == 0)
@@ -280,7 +285,8 @@ static int reserve_round(round_loop *r, foray_error *err)
     for (int i = 0; i < p->members; i++) {
         const plan_member *m = &p->member[i];
         const sequence *s = m->sequence;
-        int rc = cache_reserve_extend(r->config.cache, s->slot, s->computed, s->computed + m->chunk + m->draft_room, err);
+        int rc = cache_reserve_extend(r->config.cache, s->slot, s->computed,
+                                      s->computed + m->chunk + m->draft_room, err);
         if (rc != 0)
             return rc;
     }
@@ -289,7 +295,7 @@ static int reserve_round(round_loop *r, foray_error *err)
 
 void round_begin(round_loop *r)
 {
-    r->times = (round_times){ .begin = clock_fast_ns() };
+    r->times = (round_times) { .begin = clock_fast_ns() };
     plan_open(&r->plan, ++r->rounds);
 }
 
@@ -299,7 +305,7 @@ int round_add(round_loop *r, sequence *s, int chunk, bool speculate, foray_error
     if (p->members >= r->config.max_requests)
         return fail(err, FORAY_ESTATE, "round: more than %d requests in one round", r->config.max_requests);
     plan_member *m = &p->member[p->members++];
-    *m = (plan_member){ .sequence = s, .chunk = chunk, .first_head = -1 };
+    *m = (plan_member) { .sequence = s, .chunk = chunk, .first_head = -1 };
     if (speculate && r->config.drafter && r->config.spec_budget != 0) {
         int room = sequence_draft_room(s);
         m->draft_room = room < r->config.spec_tokens ? room : r->config.spec_tokens;
@@ -350,7 +356,8 @@ static int create_buffers(round_loop *r, foray_error *err)
 {
     device *d = r->config.device;
     size_t heads = (size_t)r->pass.max_heads;
-    int rc = device_alloc(d, "sample position", heads * sizeof *r->sample_position, (void **)&r->sample_position, err);
+    int rc = device_alloc(d, "sample position", heads * sizeof *r->sample_position,
+                          (void **)&r->sample_position, err);
     if (rc == 0)
         rc = device_alloc(d, "token", heads * sizeof *r->token, (void **)&r->token, err);
     if (rc == 0)
@@ -365,14 +372,16 @@ static int create_buffers(round_loop *r, foray_error *err)
 int round_create(const round_config *config, round_loop **out, foray_error *err)
 {
     if (config->max_requests < 1 || config->max_requests > PLAN_MAX_MEMBERS)
-        return fail(err, FORAY_EUSAGE, "%d requests at once cannot be (1 to %d)", config->max_requests, PLAN_MAX_MEMBERS);
+        return fail(err, FORAY_EUSAGE, "%d requests at once cannot be (1 to %d)", config->max_requests,
+                    PLAN_MAX_MEMBERS);
     round_loop *r = mem_alloc_zeroed(MEM_GENERAL, sizeof *r);
     if (!r)
         return fail(err, FORAY_ENOMEM, "round: no memory");
     r->config = *config;
     r->max_decode_rows = BUDGET_MAX_ROWS;
     r->max_decode_rows = plan_tier(round_upper_rows(r, config->max_requests));
-    r->max_rows = plan_tier(config->prefill_chunk > r->max_decode_rows ? config->prefill_chunk : r->max_decode_rows);
+    r->max_rows =
+        plan_tier(config->prefill_chunk > r->max_decode_rows ? config->prefill_chunk : r->max_decode_rows);
     budget_init(&r->budget, config->spec_budget);
     int rc = stream_create(config->device, "main", &r->stream, err);
     if (rc == 0)
@@ -380,8 +389,8 @@ int round_create(const round_config *config, round_loop **out, foray_error *err)
     if (rc == 0)
         rc = graph_pool_create(config->device, GRAPH_POOL_BYTES, &r->pool, err);
     if (rc == 0)
-        rc = pass_create(config->device, &config->model->config, r->max_rows, config->max_requests, r->max_decode_rows,
-                         &r->pass, err);
+        rc = pass_create(config->device, &config->model->config, r->max_rows, config->max_requests,
+                         r->max_decode_rows, &r->pass, err);
     if (rc == 0)
         rc = create_buffers(r, err);
     if (rc != 0) {
@@ -416,7 +425,7 @@ void round_destroy(round_loop *r)
 
 void round_set_hooks(round_loop *r, const round_hooks *hooks)
 {
-    r->hooks = hooks ? *hooks : (round_hooks){ 0 };
+    r->hooks = hooks ? *hooks : (round_hooks) { 0 };
 }
 
 void round_set_drafter(round_loop *r, drafter *d)

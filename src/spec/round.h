@@ -21,8 +21,8 @@ typedef struct round_loop round_loop;
 /* Tests put decisions of their own in place of the round's. Any member may be NULL. */
 typedef struct {
     void *user;
-    int (*keep)(void *user, const plan_member *m);      /* drafts to verify, 0 … m->draft.count */
-    bool (*eager)(void *user, const round_plan *p);     /* true: do not replay */
+    int (*keep)(void *user, const plan_member *m);  /* drafts to verify, 0 … m->draft.count */
+    bool (*eager)(void *user, const round_plan *p); /* true: do not replay */
     void (*before_draft)(void *user, const round_plan *p, drafter **d); /* may change the drafter */
 } round_hooks;
 
@@ -30,7 +30,7 @@ typedef struct {
     device *device;
     const llama *model;
     cache *cache;
-    drafter *drafter; /* NULL: plain decoding. Borrowed */
+    drafter *drafter;             /* NULL: plain decoding. Borrowed */
     int spec_tokens, spec_budget; /* most drafts per request; -1: by measured cost */
     int max_requests, prefill_chunk;
     bool graphs;
@@ -48,7 +48,8 @@ void round_set_hooks(round_loop *r, const round_hooks *hooks);
 int round_time_rows(round_loop *r, sequence *scratch, const int *rows, int count, int repeats, double *ns,
                     foray_error *err);
 /* The same for a few row counts and about limit_ns; the medians go to the budget. */
-int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns, foray_error *err);
+int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns,
+                        foray_error *err);
 void round_set_costs(round_loop *r, const int *rows, const double *ns, int count); /* budget_set_costs */
 /* The drafter from now on (NULL: none). Borrowed. */
 void round_set_drafter(round_loop *r, drafter *d);
@@ -56,12 +57,12 @@ drafter *round_get_drafter(const round_loop *r);
 
 /* Where the time of a round went, on one clock. Each moment ends the phase that stands beside it. */
 typedef struct {
-    int64_t begin;    /* the host starts on the round */
-    int64_t planned;  /* plan: A */
-    int64_t drafting; /* host_gap: the draft kernel starts */
-    int64_t drafted;  /* draft */
-    int64_t packed;   /* plan: B */
-    int64_t verified; /* the forward phase: prefill, decode or target_verify */
+    int64_t begin;     /* the host starts on the round */
+    int64_t planned;   /* plan: A */
+    int64_t drafting;  /* host_gap: the draft kernel starts */
+    int64_t drafted;   /* draft */
+    int64_t packed;    /* plan: B */
+    int64_t verified;  /* the forward phase: prefill, decode or target_verify */
     int64_t published; /* accept */
     int64_t committed; /* commit: the device is done with the round */
     int64_t returned;  /* sync: the host knows */

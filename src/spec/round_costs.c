@@ -85,7 +85,8 @@ int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64
     int rc = round_time_rows(r, scratch, rows, count, 1, first, err);
     for (int i = 0; i < count && rc == 0; i++)
         once += first[i];
-    int repeats = rc == 0 && once * MOST_REPEATS > (double)limit_ns ? (int)((double)limit_ns / once) : MOST_REPEATS;
+    int repeats =
+        rc == 0 && once * MOST_REPEATS > (double)limit_ns ? (int)((double)limit_ns / once) : MOST_REPEATS;
     repeats = repeats < LEAST_REPEATS ? LEAST_REPEATS : repeats;
     if (rc == 0)
         rc = round_time_rows(r, scratch, rows, count, repeats, ns, err);

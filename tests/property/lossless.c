@@ -2,6 +2,7 @@
  * the one that a fresh prefill leaves. */
 #include "support/generate.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,9 +22,9 @@ static foray_engine *plain_engine, *script_engine, *ngram_engine;
 static int open_engines(void **state)
 {
     (void)state;
-    plain_engine = engine_open(MODEL, (foray_config){ .spec = "off", .threads = 2 });
-    script_engine = engine_open(MODEL, (foray_config){ .spec = "script", .threads = 2, .max_requests = 4 });
-    ngram_engine = engine_open(MODEL, (foray_config){ .spec = "ngram", .threads = 2, .max_requests = 4 });
+    plain_engine = engine_open(MODEL, (foray_config) { .spec = "off", .threads = 2 });
+    script_engine = engine_open(MODEL, (foray_config) { .spec = "script", .threads = 2, .max_requests = 4 });
+    ngram_engine = engine_open(MODEL, (foray_config) { .spec = "ngram", .threads = 2, .max_requests = 4 });
     return 0;
 }
 
@@ -88,8 +89,8 @@ static void right_drafts_are_all_accepted(void **state)
     (void)state;
     static text plain, spec;
     for (int k = 1; k <= 6; k++) {
-        foray_engine *e = engine_open(MODEL, (foray_config){ .spec = "script", .threads = 1, .spec_tokens = k,
-                                                             .spec_budget = k });
+        foray_engine *e = engine_open(
+            MODEL, (foray_config) { .spec = "script", .threads = 1, .spec_tokens = k, .spec_budget = k });
         foray_request_config c = request_at(9, 0, 1, LENGTH);
         generate(plain_engine, &c, &plain);
         c.script = plain.ids;
@@ -142,7 +143,8 @@ static int64_t lying_clock(void *user)
 {
     adversary *a = user;
     static _Atomic int64_t now = 1000;
-    return now += 1 + (int64_t)(a->seed * 977 % 100000);
+    int64_t leap = 1 + (int64_t)(a->seed * 977 % 100000);
+    return atomic_fetch_add(&now, leap) + leap;
 }
 
 static void an_adversary_cannot_change_the_text(void **state)
@@ -164,7 +166,9 @@ static void an_adversary_cannot_change_the_text(void **state)
             c[i].script = script[i];
             c[i].script_count = (size_t)plain[i].count;
         }
-        round_hooks hooks = { .user = &a, .keep = wild_keep, .eager = wild_route, .before_draft = wild_drafter };
+        round_hooks hooks = {
+            .user = &a, .keep = wild_keep, .eager = wild_route, .before_draft = wild_drafter
+        };
         round_set_hooks(engine_round(e), &hooks);
         clock_set(lying_clock, &a);
         generate_all(e, c, 4, (int)a.seed, wild);
@@ -209,8 +213,9 @@ static void rejected_rows_leave_no_trace(void **state)
         while (foray_step(e, &events, &count, &err) > 0) {
             int computed = 0;
             uint64_t fresh, now = engine_request_digest(e, r, &computed);
-            assert_int_equal(engine_score(plain_engine, ids, (size_t)computed, 7, (size_t)computed, no_row, NULL, &fresh,
-                                          &err), 0);
+            assert_int_equal(engine_score(plain_engine, ids, (size_t)computed, 7, (size_t)computed, no_row,
+                                          NULL, &fresh, &err),
+                             0);
             assert_true(now == fresh);
         }
         foray_release(e, r);

@@ -52,13 +52,15 @@ static void chunks_threads_and_instruction_sets_give_the_same_bits(void **state)
         uint64_t expected = 0;
         for (int i = 0; i < 3; i++)
             for (int threads = 1; have(isas[i]) && threads <= 2; threads++) {
-                foray_engine *e = engine_open_path(path, (foray_config){ .threads = threads, .isa = isas[i], .spec = "off" });
+                foray_engine *e = engine_open_path(
+                    path, (foray_config) { .threads = threads, .isa = isas[i], .spec = "off" });
                 /* the slow reference sees fewer shapes */
                 for (size_t k = 0; k < sizeof chunks / sizeof *chunks; k += i == 0 ? 4 : 1) {
                     uint64_t hash = score_hash(e, chunks[k]);
                     expected = expected ? expected : hash;
                     if (hash != expected)
-                        fail_msg("%s, %s, %d threads, chunk %d", isas[i], dtype_get(types[t])->name, threads, chunks[k]);
+                        fail_msg("%s, %s, %d threads, chunk %d", isas[i], dtype_get(types[t])->name, threads,
+                                 chunks[k]);
                 }
                 foray_close(e);
             }
@@ -80,7 +82,7 @@ static void a_generated_row_equals_a_prompt_row(void **state)
     tiny_spec spec = tiny_default();
     spec.no_text = true;
     const char *path = tiny_gguf(&spec);
-    foray_engine *score = engine_open_path(path, (foray_config){ .threads = 2, .spec = "off" });
+    foray_engine *score = engine_open_path(path, (foray_config) { .threads = 2, .spec = "off" });
     static text replayed, eager;
     int32_t ids[64];
     for (int i = 0; i < 64; i++)
@@ -88,7 +90,8 @@ static void a_generated_row_equals_a_prompt_row(void **state)
     foray_request_config c = request_of(ids, 20, 40);
     c.ignore_eos = true;
     for (int graphs = 0; graphs <= 1; graphs++) {
-        foray_engine *e = engine_open_path(path, (foray_config){ .threads = 2, .spec = "off", .graph = graphs ? "auto" : "off" });
+        foray_engine *e = engine_open_path(
+            path, (foray_config) { .threads = 2, .spec = "off", .graph = graphs ? "auto" : "off" });
         generate(e, &c, graphs ? &replayed : &eager);
         foray_close(e);
     }
@@ -97,7 +100,8 @@ static void a_generated_row_equals_a_prompt_row(void **state)
     for (int at = 20; at < 60; at += 13) {
         float row[512];
         foray_error err;
-        assert_int_equal(engine_score(score, ids, (size_t)at, 7, (size_t)at - 1, want_row, row, NULL, &err), 1);
+        assert_int_equal(engine_score(score, ids, (size_t)at, 7, (size_t)at - 1, want_row, row, NULL, &err),
+                         1);
         int best = 0;
         for (int i = 1; i < 512; i++)
             best = row[i] > row[best] ? i : best;
@@ -130,7 +134,8 @@ static void texts_are_the_same_on_every_machine(void **state)
             static text out;
             uint64_t hash = 1;
             int32_t ids[12] = { 1, 50, 300, 7, 9, 450, 33, 2, 80, 81, 82, 83 };
-            foray_engine *e = engine_open_path(path, (foray_config){ .threads = 2, .isa = isas[i], .spec = "ngram" });
+            foray_engine *e =
+                engine_open_path(path, (foray_config) { .threads = 2, .isa = isas[i], .spec = "ngram" });
             for (uint64_t seed = 0; seed < 3; seed++) {
                 foray_request_config c = request_of(ids, 12, 32);
                 c.ignore_eos = true;

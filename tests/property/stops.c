@@ -32,9 +32,9 @@ static int open_engines(void **state)
     (void)state;
     tiny_spec spec = tiny_default();
     model_path = tiny_gguf(&spec);
-    plain_engine = engine_open_path(model_path, (foray_config){ .spec = "off", .threads = 1 });
-    spec_engine = engine_open_path(model_path, (foray_config){ .spec = "script", .spec_tokens = K, .spec_budget = K,
-                                                               .threads = 1 });
+    plain_engine = engine_open_path(model_path, (foray_config) { .spec = "off", .threads = 1 });
+    spec_engine = engine_open_path(
+        model_path, (foray_config) { .spec = "script", .spec_tokens = K, .spec_budget = K, .threads = 1 });
     foray_request_config c = request_here(LENGTH);
     c.ignore_eos = true;
     generate(plain_engine, &c, &base);
@@ -125,8 +125,10 @@ static void a_stop_string_cuts_the_text_in_front_of_it(void **state)
 static void the_context_is_filled_and_not_overrun(void **state)
 {
     (void)state;
-    foray_engine *plain = engine_open_path(model_path, (foray_config){ .spec = "off", .context = 32, .threads = 1 });
-    foray_engine *spec = engine_open_path(model_path, (foray_config){ .spec = "ngram", .context = 32, .threads = 1 });
+    foray_engine *plain =
+        engine_open_path(model_path, (foray_config) { .spec = "off", .context = 32, .threads = 1 });
+    foray_engine *spec =
+        engine_open_path(model_path, (foray_config) { .spec = "ngram", .context = 32, .threads = 1 });
     static text a, b;
     int32_t ids[32];
     for (int n = 1; n <= 31; n++) {

@@ -40,8 +40,11 @@ const int32_t *golden_ids(const char *golden, int *count)
 
 foray_request_config request_of(const int32_t *prompt, int n, int max_tokens)
 {
-    return (foray_request_config){ .prompt = prompt, .prompt_count = (size_t)n, .max_tokens = max_tokens,
-                                   .sampling = { .top_p = 1, .repeat_penalty = 1, .seed = 1 }, .logprobs = 0 };
+    return (foray_request_config) { .prompt = prompt,
+                                    .prompt_count = (size_t)n,
+                                    .max_tokens = max_tokens,
+                                    .sampling = { .top_p = 1, .repeat_penalty = 1, .seed = 1 },
+                                    .logprobs = 0 };
 }
 
 /* Adds one event to its text. */

@@ -13,10 +13,10 @@ static void drafts_stand_up_to_the_first_difference(void **state)
 {
     (void)state;
     const int32_t target[] = { 5, 6, 0, 8 };
-    assert_int_equal(accept_coupled((int32_t[]){ 5, 6, 0 }, target, 4), 3);
-    assert_int_equal(accept_coupled((int32_t[]){ 5, 6, 1 }, target, 4), 2);
-    assert_int_equal(accept_coupled((int32_t[]){ 5, 9, 0 }, target, 4), 1);
-    assert_int_equal(accept_coupled((int32_t[]){ 4, 6, 0 }, target, 4), 0);
+    assert_int_equal(accept_coupled((int32_t[]) { 5, 6, 0 }, target, 4), 3);
+    assert_int_equal(accept_coupled((int32_t[]) { 5, 6, 1 }, target, 4), 2);
+    assert_int_equal(accept_coupled((int32_t[]) { 5, 9, 0 }, target, 4), 1);
+    assert_int_equal(accept_coupled((int32_t[]) { 4, 6, 0 }, target, 4), 0);
     assert_int_equal(accept_coupled(NULL, target, 1), 0);
 }
 
@@ -24,13 +24,18 @@ static void drafts_stand_up_to_the_first_difference(void **state)
 static void nothing_is_compared_past_the_last_draft(void **state)
 {
     (void)state;
-    assert_int_equal(accept_coupled((int32_t[]){ 7, 0, 0 }, (int32_t[]){ 7, 0, 0, 0 }, 2), 1);
+    assert_int_equal(accept_coupled((int32_t[]) { 7, 0, 0 }, (int32_t[]) { 7, 0, 0, 0 }, 2), 1);
 }
 
 static sequence sequence_of(int32_t *tokens, int count, int limit)
 {
-    return (sequence){ .tokens = tokens, .count = count, .computed = count - 1, .prompt = count, .limit = limit,
-                       .end_count = 2, .end_ids = { 90, 91 } };
+    return (sequence) { .tokens = tokens,
+                        .count = count,
+                        .computed = count - 1,
+                        .prompt = count,
+                        .limit = limit,
+                        .end_count = 2,
+                        .end_ids = { 90, 91 } };
 }
 
 static void an_end_id_cuts_at_every_index_of_a_block(void **state)
@@ -65,7 +70,7 @@ static void an_end_id_at_the_limit_is_an_end(void **state)
     (void)state;
     int32_t tokens[8] = { 1 };
     sequence s = sequence_of(tokens, 1, 3);
-    assert_int_equal(sequence_append(&s, (int32_t[]){ 4, 90, 5 }, 3), 2);
+    assert_int_equal(sequence_append(&s, (int32_t[]) { 4, 90, 5 }, 3), 2);
     assert_int_equal(s.finished, SEQUENCE_END_ID);
 }
 

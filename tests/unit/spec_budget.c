@@ -29,36 +29,36 @@ static void teach(budget *b, int signal, int drafts, double stands)
 
 static draft draft_of(int count, int signal)
 {
-    return (draft){ .count = count, .signal = signal };
+    return (draft) { .count = count, .signal = signal };
 }
 
 static void sure_drafts_on_cheap_rows_are_all_kept(void **state)
 {
     (void)state;
-    budget b = budget_with((double[]){ 1, 1.05, 1.1, 1.15, 1.2 }, 5);
+    budget b = budget_with((double[]) { 1, 1.05, 1.1, 1.15, 1.2 }, 5);
     teach(&b, 7, 4, 1);
     int keep[1];
-    budget_choose(&b, (draft[]){ draft_of(4, 7) }, 1, 8, keep);
+    budget_choose(&b, (draft[]) { draft_of(4, 7) }, 1, 8, keep);
     assert_int_equal(keep[0], 4);
 }
 
 static void drafts_that_never_stand_are_left_out(void **state)
 {
     (void)state;
-    budget b = budget_with((double[]){ 1, 1.2, 1.4, 1.6 }, 4);
+    budget b = budget_with((double[]) { 1, 1.2, 1.4, 1.6 }, 4);
     teach(&b, 0, 3, 0);
     int keep[1];
-    assert_false(budget_choose(&b, (draft[]){ draft_of(3, 0) }, 1, 8, keep));
+    assert_false(budget_choose(&b, (draft[]) { draft_of(3, 0) }, 1, 8, keep));
     assert_int_equal(keep[0], 0);
 }
 
 static void rows_that_cost_as_much_as_a_step_are_not_worth_half_a_chance(void **state)
 {
     (void)state;
-    budget b = budget_with((double[]){ 1, 2, 3, 4 }, 4);
+    budget b = budget_with((double[]) { 1, 2, 3, 4 }, 4);
     teach(&b, 3, 3, .5);
     int keep[1];
-    budget_choose(&b, (draft[]){ draft_of(3, 3) }, 1, 8, keep);
+    budget_choose(&b, (draft[]) { draft_of(3, 3) }, 1, 8, keep);
     assert_int_equal(keep[0], 0);
 }
 
@@ -66,7 +66,7 @@ static void rows_that_cost_as_much_as_a_step_are_not_worth_half_a_chance(void **
 static void the_choice_is_the_best_of_all(void **state)
 {
     (void)state;
-    budget b = budget_with((double[]){ 1, 1.1, 1.5, 1.6, 2.4, 2.5, 2.6, 2.7, 4 }, 9);
+    budget b = budget_with((double[]) { 1, 1.1, 1.5, 1.6, 2.4, 2.5, 2.6, 2.7, 4 }, 9);
     teach(&b, 1, 3, .6);
     teach(&b, 5, 3, .9);
     draft d[2] = { draft_of(3, 5), draft_of(3, 1) };
@@ -92,7 +92,7 @@ static void the_choice_is_the_best_of_all(void **state)
 static void no_more_rows_than_there_is_room_for(void **state)
 {
     (void)state;
-    budget b = budget_with((double[]){ 1, 1, 1, 1, 1, 1, 1, 1 }, 8);
+    budget b = budget_with((double[]) { 1, 1, 1, 1, 1, 1, 1, 1 }, 8);
     teach(&b, 7, 7, 1);
     draft d[3] = { draft_of(7, 7), draft_of(7, 7), draft_of(7, 7) };
     for (int fixed = -1; fixed <= 7; fixed++)
@@ -107,10 +107,10 @@ static void no_more_rows_than_there_is_room_for(void **state)
 static void a_fixed_budget_is_kept_to(void **state)
 {
     (void)state;
-    budget b = budget_with((double[]){ 1, 9, 9, 9 }, 4);
+    budget b = budget_with((double[]) { 1, 9, 9, 9 }, 4);
     b.fixed = 2;
     int keep[2];
-    budget_choose(&b, (draft[]){ draft_of(7, 0), draft_of(1, 0) }, 2, 16, keep);
+    budget_choose(&b, (draft[]) { draft_of(7, 0), draft_of(1, 0) }, 2, 16, keep);
     assert_int_equal(keep[0], 2);
     assert_int_equal(keep[1], 1);
 }
@@ -119,13 +119,13 @@ static void a_fixed_budget_is_kept_to(void **state)
 static void probing_a_loser_stays_within_its_share(void **state)
 {
     (void)state;
-    budget b = budget_with((double[]){ 1, 2, 3, 4 }, 4);
+    budget b = budget_with((double[]) { 1, 2, 3, 4 }, 4);
     teach(&b, 0, 3, 0);
     int probes = 0;
     double spent = 0, total = 0;
     for (int i = 0; i < 20000; i++) {
         int keep[1];
-        bool probe = budget_choose(&b, (draft[]){ draft_of(3, 0) }, 1, 8, keep);
+        bool probe = budget_choose(&b, (draft[]) { draft_of(3, 0) }, 1, 8, keep);
         assert_int_equal(keep[0], probe ? 1 : 0);
         if (probe)
             budget_observe_accept(&b, 0, 1, 0);
@@ -142,12 +142,12 @@ static void probing_a_loser_stays_within_its_share(void **state)
 static void a_loser_that_turns_into_a_winner_is_found_out(void **state)
 {
     (void)state;
-    budget b = budget_with((double[]){ 1, 1.3, 1.5, 1.7 }, 4);
+    budget b = budget_with((double[]) { 1, 1.3, 1.5, 1.7 }, 4);
     teach(&b, 0, 3, 0);
     int kept = 0;
     for (int i = 0; i < 20000; i++) {
         int keep[1];
-        budget_choose(&b, (draft[]){ draft_of(3, 0) }, 1, 8, keep);
+        budget_choose(&b, (draft[]) { draft_of(3, 0) }, 1, 8, keep);
         if (keep[0] > 0)
             budget_observe_accept(&b, 0, keep[0], keep[0]);
         budget_observe_round(&b, 1 + keep[0], budget_cost_ns(&b, 1 + keep[0]));
@@ -159,7 +159,7 @@ static void a_loser_that_turns_into_a_winner_is_found_out(void **state)
 static void one_disturbed_round_does_not_upset_the_tables(void **state)
 {
     (void)state;
-    budget b = budget_with((double[]){ 1, 1.2, 1.4 }, 3);
+    budget b = budget_with((double[]) { 1, 1.2, 1.4 }, 3);
     budget_observe_round(&b, 1, 500e6);
     assert_true(budget_cost_ns(&b, 1) < 1.2e6);
     for (int i = 0; i < 100; i++)

@@ -19,8 +19,15 @@ typedef struct {
 static pass *inputs_open(inputs *in)
 {
     memset(in, 0, sizeof *in);
-    in->pass = (pass){ .max_rows = 64, .max_spans = 8, .max_heads = 64, .count = &in->count, .ids = in->ids,
-                       .position = in->position, .slot = in->slot, .spans = in->spans, .head_row = in->head_row };
+    in->pass = (pass) { .max_rows = 64,
+                        .max_spans = 8,
+                        .max_heads = 64,
+                        .count = &in->count,
+                        .ids = in->ids,
+                        .position = in->position,
+                        .slot = in->slot,
+                        .spans = in->spans,
+                        .head_row = in->head_row };
     return &in->pass;
 }
 
@@ -30,25 +37,28 @@ static void members_are_packed_one_behind_the_other(void **state)
     inputs in;
     round_plan p;
     int32_t a[] = { 1, 2, 3 }, b[] = { 4, 5 }, c[] = { 10, 11, 12, 13, 14, 15 };
-    sequence sa = { .tokens = a, .count = 3, .computed = 2, .slot = 2 }, sb = { .tokens = b, .count = 2, .computed = 1 },
+    sequence sa = { .tokens = a, .count = 3, .computed = 2, .slot = 2 },
+             sb = { .tokens = b, .count = 2, .computed = 1 },
              sc = { .tokens = c, .count = 6, .computed = 1, .slot = 5 };
     plan_open(&p, 1);
     p.members = 3;
     p.rows_launched = 16;
     p.slots_launched = 4;
-    p.member[0] = (plan_member){ .sequence = &sa, .chunk = 1, .keep = 2, .draft = { .count = 3, .tokens = { 7, 8, 9 } } };
-    p.member[1] = (plan_member){ .sequence = &sb, .chunk = 1 };
-    p.member[2] = (plan_member){ .sequence = &sc, .chunk = 5 };
+    p.member[0] = (plan_member) {
+        .sequence = &sa, .chunk = 1, .keep = 2, .draft = { .count = 3, .tokens = { 7, 8, 9 } }
+    };
+    p.member[1] = (plan_member) { .sequence = &sb, .chunk = 1 };
+    p.member[2] = (plan_member) { .sequence = &sc, .chunk = 5 };
     plan_seal(&p, PLAN_A);
     plan_pack(&p, inputs_open(&in));
 
     assert_int_equal(in.count.rows, 9);
     assert_int_equal(in.count.spans, 3);
     assert_int_equal(in.count.heads, 5);
-    assert_memory_equal(in.ids, ((int32_t[]){ 3, 7, 8, 5, 11, 12, 13, 14, 15 }), 9 * sizeof(int32_t));
-    assert_memory_equal(in.position, ((int32_t[]){ 2, 3, 4, 1, 1, 2, 3, 4, 5 }), 9 * sizeof(int32_t));
-    assert_memory_equal(in.slot, ((int32_t[]){ 2, 2, 2, 0, 5, 5, 5, 5, 5 }), 9 * sizeof(int32_t));
-    assert_memory_equal(in.head_row, ((int32_t[]){ 0, 1, 2, 3, 8 }), 5 * sizeof(int32_t));
+    assert_memory_equal(in.ids, ((int32_t[]) { 3, 7, 8, 5, 11, 12, 13, 14, 15 }), 9 * sizeof(int32_t));
+    assert_memory_equal(in.position, ((int32_t[]) { 2, 3, 4, 1, 1, 2, 3, 4, 5 }), 9 * sizeof(int32_t));
+    assert_memory_equal(in.slot, ((int32_t[]) { 2, 2, 2, 0, 5, 5, 5, 5, 5 }), 9 * sizeof(int32_t));
+    assert_memory_equal(in.head_row, ((int32_t[]) { 0, 1, 2, 3, 8 }), 5 * sizeof(int32_t));
     assert_int_equal(p.member[0].first_head, 0);
     assert_int_equal(p.member[1].first_head, 3);
     assert_int_equal(p.member[2].first_head, 4);
@@ -69,7 +79,7 @@ static void a_prompt_that_goes_on_has_no_head_row(void **state)
     p.members = 1;
     p.rows_launched = 8;
     p.slots_launched = 1;
-    p.member[0] = (plan_member){ .sequence = &s, .chunk = 5 };
+    p.member[0] = (plan_member) { .sequence = &s, .chunk = 5 };
     plan_seal(&p, PLAN_A);
     plan_pack(&p, inputs_open(&in));
     assert_int_equal(in.count.rows, 5);
