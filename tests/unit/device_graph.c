@@ -63,7 +63,7 @@ static void step_b(void *user)
 static void step_c(void *user)
 {
     bench *b = user;
-    *b->c ^= *b->a << 1;
+    *b->c ^= *b->a * 2;
 }
 
 static void step_sum(void *user)
@@ -82,7 +82,7 @@ static void serial_round(int64_t *a, int64_t *b, int64_t *c, int sign)
 {
     *a = *a * 3 + 1;
     *b += *a;
-    *c ^= *a << 1;
+    *c ^= *a * 2;
     *a = (*b + sign * *c) % 1000003;
 }
 

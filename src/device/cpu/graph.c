@@ -169,6 +169,12 @@ static void link_nodes(graph *g)
     }
 }
 
+static void take_edges(graph *g, const capture *c, int first, int count)
+{
+    for (int i = first; i < first + count; i++)
+        g->edges[g->edge_count++] = c->edges[i];
+}
+
 static void fill(graph *g, const capture *c)
 {
     program *p = &g->program;
@@ -185,16 +191,15 @@ static void fill(graph *g, const capture *c)
                         .pending = from->count,
                         .args = from->args };
         g->first[i] = g->edge_count;
-        memcpy(&g->edges[g->edge_count], &c->edges[from->first], (size_t)from->count * sizeof *g->edges);
-        g->edge_count += from->count;
+        take_edges(g, c, from->first, from->count);
     }
     g->first[c->count] = g->edge_count;
     for (; g->mark_count < c->mark_count; g->mark_count++) {
         capture_mark *m = &g->marks[g->mark_count];
         *m = c->marks[g->mark_count];
-        memcpy(&g->edges[g->edge_count], &c->edges[m->first], (size_t)m->count * sizeof *g->edges);
-        m->first = g->edge_count;
-        g->edge_count += m->count;
+        int first = g->edge_count;
+        take_edges(g, c, m->first, m->count);
+        m->first = first;
     }
     for (int i = 0; i < DEVICE_STREAMS; i++)
         g->stream_name[i] = c->joined[i] ? c->d->stream[i]->name : NULL;
