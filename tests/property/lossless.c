@@ -154,6 +154,7 @@ static void an_adversary_cannot_change_the_text(void **state)
     foray_error err;
     foray_engine *e = script_engine;
     adversary a = { .engine = e };
+    drafter *own = round_get_drafter(engine_round(e));
     assert_int_equal(drafter_open("ngram", &a.drafters[0], &err), 0);
     assert_int_equal(drafter_open("script", &a.drafters[1], &err), 0);
     for (a.seed = 1; a.seed <= 6; a.seed++) {
@@ -178,6 +179,7 @@ static void an_adversary_cannot_change_the_text(void **state)
             assert_same_text(&plain[i], &wild[i]);
     }
     device_set_threads(engine_device(e), 2);
+    round_set_drafter(engine_round(e), own);
     for (int i = 0; i < 2; i++)
         a.drafters[i]->destroy(a.drafters[i]);
 }
