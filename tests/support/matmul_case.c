@@ -5,11 +5,14 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "base/rng.h"
 
+/* The i-th word of a seed's sequence (splitmix64's mixer: cheap, and any i at once). */
 static uint32_t word(uint64_t seed, size_t i)
 {
-    return rng_philox((uint32_t)i, (uint32_t)(i >> 32), 0, 0, (uint32_t)seed, (uint32_t)(seed >> 32)).word[0];
+    uint64_t z = (seed << 32) + (uint64_t)i * 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (uint32_t)(z >> 32 ^ z);
 }
 
 /* In [-1, 1). */

@@ -109,16 +109,18 @@ static void assert_same_bits(const char *isa, const matmul_case *c, const float 
                      c->live, c->values, i, (double)got[i], (double)want[i]);
 }
 
-/* The case on every instruction set of this machine, and on ref with the other packing. */
+/* The case on every instruction set of this machine, and (one row) on ref with the other packing. */
 static void check_case(const matmul_case *c)
 {
     static const char *const names[] = { "portable", "avx2", "avx512" };
     const kernel_table *ref = kernel_table_ref();
     matmul_data d = make_data(c);
     float *want = run_case(ref, 8, c, &d);
-    float *other = run_case(ref, 16, c, &d);
-    assert_same_bits("ref, 16 lanes", c, want, other, d.out_floats);
-    mem_free(MEM_GENERAL, other, d.out_floats * sizeof(float));
+    if (c->rows == 1) {
+        float *other = run_case(ref, 16, c, &d);
+        assert_same_bits("ref, 16 lanes", c, want, other, d.out_floats);
+        mem_free(MEM_GENERAL, other, d.out_floats * sizeof(float));
+    }
     for (int i = 1; i < 3; i++) {
         const kernel_table *t;
         if (kernel_table_get(names[i], &t, NULL) != 0)
@@ -144,8 +146,9 @@ static void every_row_count_has_the_bits_of_ref(void **state)
     for (int t = 0; t < TYPES; t++)
         for (int r = 0; r < 13; r++)
             for (int ready = 0; ready < 2; ready++)
-                check_case(&(matmul_case) { .type = types[t], .n = rows[r] > 16 ? 35 : 83, .rows = rows[r],
-                                            .k = whole_blocks(types[t], 96), .ready = ready });
+                if (rows[r] <= 9 || ready == (t + r) % 2)
+                    check_case(&(matmul_case) { .type = types[t], .n = rows[r] > 16 ? 35 : 83, .rows = rows[r],
+                                                .k = whole_blocks(types[t], 96), .ready = ready });
 }
 
 static void every_shape_has_the_bits_of_ref(void **state)
@@ -165,7 +168,7 @@ static void floats_take_any_number_of_columns(void **state)
     (void)state;
     for (int t = 0; t < 3; t++)
         for (int k = 1; k < 140; k += k < 20 ? 1 : 13)
-            for (int rows = 1; rows <= 17; rows += 4)
+            for (int rows = 1; rows <= 13; rows += 4)
                 check_case(&(matmul_case) { .type = types[t], .n = 19, .k = k, .rows = rows, .norm = rows > 4 });
 }
 
@@ -173,7 +176,7 @@ static void every_epilogue_has_the_bits_of_ref(void **state)
 {
     (void)state;
     for (int t = 0; t < TYPES; t++)
-        for (int rows = 1; rows <= 17; rows += rows == 1 ? 2 : 14)
+        for (int rows = 1; rows <= 11; rows += rows == 1 ? 2 : 8)
             for (int option = 0; option < 16; option++)
                 check_case(&(matmul_case) { .type = types[t], .n = 58, .k = whole_blocks(types[t], 128),
                                             .rows = rows, .epilogue = (matmul_epilogue)(option / 4),
@@ -184,7 +187,7 @@ static void every_epilogue_has_the_bits_of_ref(void **state)
 static void only_live_rows_are_computed(void **state)
 {
     (void)state;
-    static const int rows[][2] = { { 4, 1 }, { 8, 3 }, { 9, 8 }, { 33, 10 }, { 100, 65 } };
+    static const int rows[][2] = { { 4, 1 }, { 8, 3 }, { 9, 8 }, { 33, 10 }, { 80, 65 } };
     for (int t = 0; t < TYPES; t++)
         for (int r = 0; r < 5; r++)
             for (int ready = 0; ready < 2; ready++) {
