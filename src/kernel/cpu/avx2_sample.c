@@ -125,9 +125,10 @@ typedef struct {
     __m256i c0, c1, c2, c3;
 } philox_state;
 
+/* A shuffle, not a shift: the multiplications keep the shifter's ports busy. */
 static inline __m256i high_half(__m256i x)
 {
-    return _mm256_srli_epi64(x, 32);
+    return _mm256_shuffle_epi32(x, 0xf5);
 }
 
 static inline __m256i broadcast(uint32_t x)
@@ -164,25 +165,36 @@ static philox_lanes spread(const sample_philox *p)
     return l;
 }
 
-/* The random words of ids 4 group … 4 group + 15. */
-static inline void draw_words(const philox_lanes *p, uint32_t group, __m256i word[2])
+/* The random words of ids 4 group … 4 group + 31. Two sets of states go side by side: one alone would wait for
+ * its own products. */
+static inline void draw_words(const philox_lanes *p, uint32_t group, __m256i word[4])
 {
     const __m256i m0 = broadcast(0xD2511F53u), m1 = broadcast(0xCD9E8D57u);
-    /* groups 0, 1 in even lanes, 2, 3 in odd ones: so unpacking below puts ids in order */
-    const __m256i groups = _mm256_add_epi64(broadcast(group), _mm256_setr_epi64x(0, 2, 1, 3));
-    const __m256i b = _mm256_mul_epu32(m1, _mm256_xor_si256(groups, p->mix));
-    const __m256i a = _mm256_mul_epu32(m0, _mm256_xor_si256(high_half(b), p->key0));
-    philox_state s = { _mm256_xor_si256(b, p->after0), p->after1, _mm256_xor_si256(high_half(a), p->after2),
-                       a };
-#pragma GCC unroll 7
-    for (int i = 3; i < 10; i++) {
-        const __m256i x = _mm256_mul_epu32(m0, s.c0), y = _mm256_mul_epu32(m1, s.c2);
-        s = (philox_state) { xor3(high_half(y), s.c1, p->key[i][0]), y,
-                             xor3(high_half(x), s.c3, p->key[i][1]), x };
+    philox_state s[2];
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; j++) {
+        /* groups 0, 1 in even lanes, 2, 3 in odd ones: so unpacking below puts ids in order */
+        const __m256i groups =
+            _mm256_add_epi64(broadcast(group + 4 * (uint32_t)j), _mm256_setr_epi64x(0, 2, 1, 3));
+        const __m256i b = _mm256_mul_epu32(m1, _mm256_xor_si256(groups, p->mix));
+        const __m256i a = _mm256_mul_epu32(m0, _mm256_xor_si256(high_half(b), p->key0));
+        s[j] = (philox_state) { _mm256_xor_si256(b, p->after0), p->after1,
+                                _mm256_xor_si256(high_half(a), p->after2), a };
     }
-    const __m256i low = join(s.c0, s.c1), high = join(s.c2, s.c3);
-    word[0] = _mm256_unpacklo_epi64(low, high);
-    word[1] = _mm256_unpackhi_epi64(low, high);
+#pragma GCC unroll 7
+    for (int i = 3; i < 10; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; j++) {
+            const __m256i x = _mm256_mul_epu32(m0, s[j].c0), y = _mm256_mul_epu32(m1, s[j].c2);
+            s[j] = (philox_state) { xor3(high_half(y), s[j].c1, p->key[i][0]), y,
+                                    xor3(high_half(x), s[j].c3, p->key[i][1]), x };
+        }
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; j++) {
+        const __m256i low = join(s[j].c0, s[j].c1), high = join(s[j].c2, s[j].c3);
+        word[2 * j] = _mm256_unpacklo_epi64(low, high);
+        word[2 * j + 1] = _mm256_unpackhi_epi64(low, high);
+    }
 }
 
 /* Which of 8 tokens may reach the best score (sample_scan.h). */
@@ -203,18 +215,21 @@ static int pass_choose(const float *z, int n, const float *block, const sample_s
     int best = scan->first;
     float best_score = sample_noise(scan->params, scan->position, best);
     sample_bound bound = sample_bound_at(scan, best_score);
-    for (int i = 0; i < n; i += 16) {
+    for (int i = 0; i < n; i += 32) {
         if ((block[i / SAMPLE_BLOCK] - scan->max) * scan->scale + SAMPLE_NOISE_MAX < best_score)
             continue;
-        __m256i word[2];
+        __m256i word[4];
         draw_words(&philox, (uint32_t)i / 4, word);
-        const bool whole = i + 16 <= n;
-        const __m256 a = whole ? _mm256_loadu_ps(z + i) : load_some(z + i, n - i);
-        const __m256 b = whole ? _mm256_loadu_ps(z + i + 8) : load_some(z + i + 8, n - i - 8);
-        unsigned left = may_win(a, word[0], max, bound) | may_win(b, word[1], max, bound) << 8;
+        uint32_t left = 0;
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            const int at = i + 8 * j;
+            const __m256 x = i + 32 <= n ? _mm256_loadu_ps(z + at) : load_some(z + at, n - at);
+            left |= (uint32_t)may_win(x, word[j], max, bound) << 8 * j;
+        }
         if (!left)
             continue;
-        uint32_t words[16];
+        uint32_t words[32];
         memcpy(words, word, sizeof words);
         for (; left; left &= left - 1) {
             const int j = __builtin_ctz(left);

@@ -98,9 +98,10 @@ typedef struct {
     __m512i c0, c1, c2, c3;
 } philox_state;
 
+/* A shuffle, not a shift: the multiplications keep the shifter's ports busy. */
 static inline __m512i high_half(__m512i x)
 {
-    return _mm512_srli_epi64(x, 32);
+    return _mm512_shuffle_epi32(x, _MM_PERM_DDBB);
 }
 
 static inline __m512i broadcast(uint32_t x)
@@ -131,26 +132,37 @@ static philox_lanes spread(const sample_philox *p)
     return l;
 }
 
-/* The random words of ids 4 group … 4 group + 31. */
-static inline void draw_words(const philox_lanes *p, uint32_t group, __m512i word[2])
+/* The random words of ids 4 group … 4 group + 63. Two sets of states go side by side: one alone would wait for
+ * its own products. */
+static inline void draw_words(const philox_lanes *p, uint32_t group, __m512i word[4])
 {
     const __m512i m0 = broadcast(0xD2511F53u), m1 = broadcast(0xCD9E8D57u);
-    /* groups 0 … 3 in even lanes, 4 … 7 in odd ones: so unpacking below puts ids in order */
-    const __m512i groups = _mm512_add_epi64(broadcast(group), _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7));
-    const __m512i b = _mm512_mul_epu32(m1, _mm512_xor_si512(groups, p->mix));
-    const __m512i a = _mm512_mul_epu32(m0, _mm512_xor_si512(high_half(b), p->key0));
-    philox_state s = { _mm512_xor_si512(b, p->after0), p->after1, _mm512_xor_si512(high_half(a), p->after2),
-                       a };
-#pragma GCC unroll 7
-    for (int i = 3; i < 10; i++) {
-        const __m512i x = _mm512_mul_epu32(m0, s.c0), y = _mm512_mul_epu32(m1, s.c2);
-        s = (philox_state) { xor3(high_half(y), s.c1, p->key[i][0]), y,
-                             xor3(high_half(x), s.c3, p->key[i][1]), x };
+    philox_state s[2];
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; j++) {
+        /* groups 0 … 3 in even lanes, 4 … 7 in odd ones: so unpacking below puts ids in order */
+        const __m512i groups =
+            _mm512_add_epi64(broadcast(group + 8 * (uint32_t)j), _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7));
+        const __m512i b = _mm512_mul_epu32(m1, _mm512_xor_si512(groups, p->mix));
+        const __m512i a = _mm512_mul_epu32(m0, _mm512_xor_si512(high_half(b), p->key0));
+        s[j] = (philox_state) { _mm512_xor_si512(b, p->after0), p->after1,
+                                _mm512_xor_si512(high_half(a), p->after2), a };
     }
-    const __m512i low = _mm512_mask_shuffle_epi32(s.c0, 0xaaaa, s.c1, _MM_PERM_CCAA);
-    const __m512i high = _mm512_mask_shuffle_epi32(s.c2, 0xaaaa, s.c3, _MM_PERM_CCAA);
-    word[0] = _mm512_unpacklo_epi64(low, high);
-    word[1] = _mm512_unpackhi_epi64(low, high);
+#pragma GCC unroll 7
+    for (int i = 3; i < 10; i++)
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; j++) {
+            const __m512i x = _mm512_mul_epu32(m0, s[j].c0), y = _mm512_mul_epu32(m1, s[j].c2);
+            s[j] = (philox_state) { xor3(high_half(y), s[j].c1, p->key[i][0]), y,
+                                    xor3(high_half(x), s[j].c3, p->key[i][1]), x };
+        }
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; j++) {
+        const __m512i low = _mm512_mask_shuffle_epi32(s[j].c0, 0xaaaa, s[j].c1, _MM_PERM_CCAA);
+        const __m512i high = _mm512_mask_shuffle_epi32(s[j].c2, 0xaaaa, s[j].c3, _MM_PERM_CCAA);
+        word[2 * j] = _mm512_unpacklo_epi64(low, high);
+        word[2 * j + 1] = _mm512_unpackhi_epi64(low, high);
+    }
 }
 
 /* Which of 16 tokens may reach the best score (sample_scan.h). */
@@ -170,23 +182,24 @@ static int pass_choose(const float *z, int n, const float *block, const sample_s
     int best = scan->first;
     float best_score = sample_noise(scan->params, scan->position, best);
     sample_bound bound = sample_bound_at(scan, best_score);
-    for (int i = 0; i < n; i += 32) {
+    for (int i = 0; i < n; i += 64) {
         if ((block[i / SAMPLE_BLOCK] - scan->max) * scan->scale + SAMPLE_NOISE_MAX < best_score)
             continue;
-        __m512i word[2];
+        __m512i word[4];
         draw_words(&philox, (uint32_t)i / 4, word);
-        const __mmask16 low =
-            may_win(i + 32 <= n ? _mm512_loadu_ps(z + i) : load_some(z + i, n - i), word[0], max, bound);
-        const __mmask16 high =
-            may_win(i + 32 <= n ? _mm512_loadu_ps(z + i + 16) : load_some(z + i + 16, n - i - 16), word[1],
-                    max, bound);
-        uint32_t left = (uint32_t)high << 16 | low;
+        uint64_t left = 0;
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            const int at = i + 16 * j;
+            const __m512 x = i + 64 <= n ? _mm512_loadu_ps(z + at) : load_some(z + at, n - at);
+            left |= (uint64_t)may_win(x, word[j], max, bound) << 16 * j;
+        }
         if (!left)
             continue;
-        uint32_t words[32];
+        uint32_t words[64];
         memcpy(words, word, sizeof words);
         for (; left; left &= left - 1) {
-            const int j = __builtin_ctz(left);
+            const int j = __builtin_ctzll(left);
             if (!sample_admits(scan, z[i + j], i + j))
                 continue;
             const float score = (z[i + j] - scan->max) * scan->scale + sample_gumbel(words[j]);
