@@ -1,6 +1,8 @@
 /* cache.c: the pool table, its free lists and page tables. See cache.h. */
 #include "cache/cache.h"
 
+#include <string.h>
+
 #include "base/mem.h"
 
 typedef struct {
@@ -22,6 +24,17 @@ static int pages_for(const page_pool *p, int length)
 {
     int entries = length > 0 ? p->desc.entries(length) : 0;
     return (entries + p->desc.page_rows - 1) / p->desc.page_rows;
+}
+
+/* Debug builds: what was never written, or was given back, reads as huge numbers and as no numbers at all. */
+static void poison_page(const page_pool *p, int page)
+{
+#ifdef FORAY_CHECKS
+    memset(p->pages + (size_t)page * p->desc.page_bytes, 0x7f, p->desc.page_bytes);
+#else
+    (void)p;
+    (void)page;
+#endif
 }
 
 static int pool_create(device *d, page_pool *p, int slots, int max_length, int64_t total_length,
@@ -128,8 +141,10 @@ int cache_reserve_extend(cache *c, int slot, int old_length, int new_length, for
     for (int i = 0; i < c->pools; i++) {
         page_pool *p = &c->pool[i];
         int32_t *row = p->table + (size_t)slot * (size_t)p->stride;
-        for (int want = pages_for(p, new_length); p->held[slot] < want; p->held[slot]++)
+        for (int want = pages_for(p, new_length); p->held[slot] < want; p->held[slot]++) {
             row[p->held[slot]] = p->free_list[--p->free_count];
+            poison_page(p, row[p->held[slot]]);
+        }
     }
     return 0;
 }
@@ -141,6 +156,7 @@ void cache_trim(cache *c, int slot, int length)
         int32_t *row = p->table + (size_t)slot * (size_t)p->stride;
         for (int want = pages_for(p, length); p->held[slot] > want;) {
             int last = --p->held[slot];
+            poison_page(p, row[last]);
             p->free_list[p->free_count++] = row[last];
             row[last] = 0;
         }

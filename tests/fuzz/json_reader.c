@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "support/mutate.h"
 
 enum { ROUNDS = 6000, ROOM = 512, DEPTH = 32 };
 
@@ -33,7 +34,7 @@ static uint32_t draw(uint32_t seed, uint32_t at, uint32_t below)
 }
 
 /* Changes text by one to four edits; returns its new length. */
-static size_t mutate(char *text, size_t length, uint32_t seed)
+static size_t mutate_text(char *text, size_t length, uint32_t seed)
 {
     static const char pieces[] = "{}[],:\"\\u0123456789abcdefDtrue.-+eE null\x80\xc3\xed\xf0\x01\n";
     uint32_t at = 1, edits = 1 + draw(seed, 0, 4);
@@ -145,13 +146,13 @@ static void mutated_text_is_read_as_another_reader_does(void **state)
     pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(pages != MAP_FAILED);
     assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
-    int valid = 0, refused = 0;
-    for (uint32_t seed = 0; seed < ROUNDS; seed++) {
+    uint32_t valid = 0, refused = 0, rounds = mutate_count(ROUNDS, 100 * ROUNDS);
+    for (uint32_t seed = 0; seed < rounds; seed++) {
         char text[ROOM];
         const char *start = seeds[seed % (sizeof seeds / sizeof *seeds)];
         size_t length = strlen(start);
         memcpy(text, start, length);
-        length = mutate(text, length, seed);
+        length = mutate_text(text, length, seed);
         char *place = pages + page - length;
         memcpy(place, text, length);
         uint8_t stack[DEPTH];
@@ -176,8 +177,8 @@ static void mutated_text_is_read_as_another_reader_does(void **state)
         json_decref(theirs);
     }
     munmap(pages, 2 * page);
-    assert_true(valid > ROUNDS / 20 &&
-                refused > ROUNDS / 20); /* the mutations are neither too wild nor too tame */
+    assert_true(valid > rounds / 20 &&
+                refused > rounds / 20); /* the mutations are neither too wild nor too tame */
 }
 
 int main(void)

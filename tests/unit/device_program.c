@@ -11,6 +11,7 @@
 
 #include "device/cpu/hooks.h"
 #include "support/device_program.h"
+#include "support/mutate.h"
 
 enum { ROUNDS = 3 };
 
@@ -86,10 +87,11 @@ static void compare(device *d, uint64_t seed)
     bench_close(&b);
 }
 
-static void two_hundred_random_programs_give_the_serial_result_eager_and_replayed(void **state)
+static void random_programs_give_the_serial_result_eager_and_replayed(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 200; seed++) {
+    uint64_t last = mutate_count(200, 10000);
+    for (uint64_t seed = 1; seed <= last; seed++) {
         static const int threads[] = { 1, 2, 4 };
         device *d = open_device(threads[seed % 3], seed % 2 ? seed : 0);
         device_set_checks(d, seed % 5 == 0);
@@ -102,7 +104,8 @@ static void changing_the_number_of_threads_between_programs_changes_nothing(void
 {
     (void)state;
     device *d = open_device(4, 0);
-    for (uint64_t seed = 300; seed < 340; seed++) {
+    uint64_t last = 300 + mutate_count(40, 1000);
+    for (uint64_t seed = 300; seed < last; seed++) {
         device_set_threads(d, 1 + (int)(seed % 4));
         assert_int_equal(device_active_threads(d), 1 + (int)(seed % 4));
         compare(d, seed);
@@ -242,7 +245,7 @@ static void a_graph_keeps_exactly_the_edges_it_needs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_hundred_random_programs_give_the_serial_result_eager_and_replayed),
+        cmocka_unit_test(random_programs_give_the_serial_result_eager_and_replayed),
         cmocka_unit_test(changing_the_number_of_threads_between_programs_changes_nothing),
         cmocka_unit_test(tasks_run_as_early_and_as_late_as_their_edges_allow),
         cmocka_unit_test(every_edge_that_no_other_implies_is_missed_when_it_is_left_out),
