@@ -31,8 +31,10 @@ enum {
     BASELINE_NS = 1000000000 /* how far back later ones look */
 };
 
-static int64_t (*fake_now)(void *user);
-static void *fake_user;
+/* Tests: workers may be reading the clock while it is replaced. */
+typedef int64_t (*clock_function)(void *user);
+static _Atomic(clock_function) fake_now;
+static _Atomic(void *) fake_user;
 
 static int64_t system_ns(void)
 {
@@ -43,13 +45,15 @@ static int64_t system_ns(void)
 
 int64_t clock_ns(void)
 {
-    return fake_now != NULL ? fake_now(fake_user) : system_ns();
+    clock_function fake = atomic_load_explicit(&fake_now, memory_order_acquire);
+    return fake != NULL ? fake(fake_user) : system_ns();
 }
 
 void clock_set(int64_t (*now)(void *user), void *user)
 {
-    fake_now = now;
-    fake_user = user;
+    if (now != NULL)
+        fake_user = user;
+    atomic_store_explicit(&fake_now, now, memory_order_release);
 }
 
 #if defined(__x86_64__)
@@ -147,8 +151,9 @@ static void renew_anchor(void)
 
 int64_t clock_fast_ns(void)
 {
-    if (fake_now != NULL)
-        return fake_now(fake_user);
+    clock_function fake = atomic_load_explicit(&fake_now, memory_order_acquire);
+    if (fake != NULL)
+        return fake(fake_user);
     if (!has_invariant_counter())
         return system_ns();
     for (;;) {

@@ -62,6 +62,7 @@ void stack_close(stack *s)
     cache_destroy(s->cache);
     tokenizer_free(s->tokenizer);
     llama_free(s->model);
+    assert_int_equal(device_bytes(s->device), 0);
     device_close(s->device);
     model_file_close(s->file);
 }
