@@ -111,7 +111,7 @@ typedef struct {
     float min_p;                                               /* 0: off */
     float repeat_penalty, presence_penalty, frequency_penalty; /* 1, 0, 0: off */
     uint64_t seed;
-    const int32_t *bias_ids; /* [bias_count] borrowed until the request is freed */
+    const int32_t *bias_ids; /* [bias_count] copied at submission */
     const float *bias;
     size_t bias_count;
 } foray_sampling;
@@ -146,7 +146,7 @@ void foray_release(foray_engine *engine, foray_request request);
 
 typedef enum { FORAY_RUNNING, FORAY_STOP, FORAY_LENGTH, FORAY_FAILED } foray_finish;
 
-/* What one step delivered to one request. Pointers live until the next foray_step. */
+/* What one step delivered to one request. Pointers live until the next foray_step or the request's release. */
 typedef struct {
     foray_request request;
     const int32_t *tokens; /* [count] new ids that stand, in order */

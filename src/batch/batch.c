@@ -7,6 +7,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
+/* Pages that are kept ready beyond those in use, so that a steady step takes no page fault. */
+enum { WARM_PAGES = 4 };
+
 struct batch {
     batch_config config;
     request *first, *last;               /* all requests that are held, in order of submission */
@@ -127,6 +130,7 @@ static void admit(batch *b)
         b->promised_pages += r->promised_pages;
         r->sequence->slot = slot;
         r->state = REQUEST_RUNS;
+        cache_warm(b->config.cache, (int)cache_pages_for(b->config.cache, r->sequence->count) + WARM_PAGES);
     }
 }
 
@@ -188,81 +192,92 @@ static void charge_all(batch *b, const round_times *t, phase forward)
     b->returned_ns = t->returned;
 }
 
-/* What plain decoding would have taken for the same tokens, less what this step took. A step that looked for drafts
- * and verified none lost just the looking: the rest of it is the plain step, and its noise is no gain. */
-static int64_t net_saved(const batch *b, const round_plan *p, const round_times *t, int committed)
+/* Tokens that the step's requests got: those behind a stop string do not count. */
+static int delivered_tokens(const batch *b, const round_plan *p)
+{
+    int delivered = 0;
+    for (int i = 0; i < p->members; i++)
+        delivered += b->in_round[i]->out_count;
+    return delivered;
+}
+
+static int kept_drafts(const round_plan *p)
 {
     int kept = 0;
     for (int i = 0; i < p->members; i++)
         kept += p->member[i].keep;
-    if (p->phase != PHASE_TARGET_VERIFY)
+    return kept;
+}
+
+/* What plain decoding would have taken for the same tokens, less what this step took. A step that looked for drafts
+ * and verified none lost just the looking: the rest of it is the plain step, and its noise is no gain. Nothing is
+ * claimed before a plain step's cost is known. */
+static int64_t net_saved(const batch *b, const round_plan *p, const round_times *t)
+{
+    const budget *known = round_get_budget(b->config.round);
+    if (p->phase != PHASE_TARGET_VERIFY || !known->measured)
         return 0;
-    if (kept == 0)
+    if (kept_drafts(p) == 0)
         return -(t->drafted - t->drafting);
-    double plain = budget_cost_ns(round_get_budget(b->config.round), p->members) * committed / p->members;
+    double plain = budget_cost_ns(known, p->members) * delivered_tokens(b, p) / p->members;
     return (int64_t)plain - b->record.wall_ns;
+}
+
+static void record_request(const plan_member *m, const request *r, step_request *out)
+{
+    const sequence *s = m->sequence;
+    int accepted = m->accepted < r->out_count ? m->accepted : r->out_count;
+    *out = (step_request) { .slot = s->slot,
+                            .prefix_len = s->count - m->committed,
+                            .verify_len = m->keep + 1,
+                            .commit_len = r->out_count,
+                            .correct_drafts = accepted,
+                            .bonus_token = r->out_count > 0 ? r->out_tokens[r->out_count - 1] : -1,
+                            .draft_count = m->keep };
+    memcpy(out->draft_tokens, m->draft.tokens, sizeof *out->draft_tokens * (size_t)m->keep);
+    snprintf(out->rid, sizeof out->rid, "%d", r->handle);
 }
 
 static void record_step(batch *b, const round_plan *p, const round_times *t)
 {
     step_record *s = &b->record;
+    bool verify = p->phase == PHASE_TARGET_VERIFY;
     s->forward_ct = ++b->steps;
     s->decode = p->phase != PHASE_PREFILL;
     s->rank = p->rank;
-    s->budget = -1;
+    s->budget = verify ? kept_drafts(p) : -1;
     s->rows_live = s->rows_computed = p->rows;
     s->rows_launched = p->rows_launched;
     s->sum_nq = p->sum_nq;
     s->sum_nkv = p->sum_nkv;
-    s->experts_distinct = 0;
     s->plan_ns = s->phases_ns[PHASE_PLAN];
-    s->update_ns = t->update_ns;
-    s->draft_segment_ns = p->phase == PHASE_TARGET_VERIFY ? t->drafted - t->drafting : -1;
-    s->verify_segment_ns = t->verified - t->packed;
+    s->draft_segment_ns = verify ? t->drafted - t->drafting : -1;
+    s->verify_segment_ns = verify ? t->verified - t->packed : -1;
     s->step_segment_ns = t->committed - t->drafting;
     memcpy(s->route[p->phase], p->route, sizeof p->route);
     s->requests = p->members;
-    int committed = 0;
-    for (int i = 0; i < p->members; i++) {
-        const plan_member *m = &p->member[i];
-        committed += m->committed;
-        step_request *q = &s->request[i];
-        *q = (step_request) { .slot = m->sequence->slot,
-                              .prefix_len = m->sequence->count - m->committed,
-                              .verify_len = m->keep + 1,
-                              .commit_len = m->committed,
-                              .correct_drafts = m->accepted,
-                              .bonus_token =
-                                  m->committed > 0 ? m->sequence->tokens[m->sequence->count - 1] : -1,
-                              .draft_count = m->keep };
-        memcpy(q->draft_tokens, m->draft.tokens, sizeof *q->draft_tokens * (size_t)m->keep);
-        snprintf(q->rid, sizeof q->rid, "%d", b->in_round[i]->handle);
-    }
-    s->net_saved_ns = net_saved(b, p, t, committed);
+    for (int i = 0; i < p->members; i++)
+        record_request(&p->member[i], b->in_round[i], &s->request[i]);
+    s->net_saved_ns = net_saved(b, p, t);
 }
 
 /* Splits the step's counters over its requests. */
 static void account_members(batch *b, const round_plan *p)
 {
-    int committed = 0;
-    for (int i = 0; i < p->members; i++)
-        committed += p->member[i].committed;
-    for (int i = 0; i < p->members; i++) {
-        const plan_member *m = &p->member[i];
+    int delivered = delivered_tokens(b, p);
+    for (int i = 0; i < p->members && p->phase != PHASE_PREFILL; i++) {
+        const step_request *q = &b->record.request[i];
         foray_account *a = &b->in_round[i]->account;
-        if (p->phase == PHASE_PREFILL)
-            continue;
         a->steps++;
-        a->drafted += m->keep;
-        /* Drafts that stood behind an end were not delivered. */
-        int delivered = b->in_round[i]->out_count;
-        a->accepted += m->accepted < delivered ? m->accepted : delivered;
-        if (committed > 0)
-            a->net_saved_ns += b->record.net_saved_ns * m->committed / committed;
+        a->drafted += q->draft_count;
+        a->accepted += q->correct_drafts;
+        if (delivered > 0)
+            a->net_saved_ns += b->record.net_saved_ns * q->commit_len / delivered;
         a->plain_step_ns = (int64_t)budget_cost_ns(round_get_budget(b->config.round), 1);
     }
 }
 
+/* Hands out what the round committed; returns how many requests got something. */
 static int deliver(batch *b, const round_plan *p)
 {
     int count = 0;
@@ -272,12 +287,11 @@ static int deliver(batch *b, const round_plan *p)
         float logprobs[DRAFT_MAX + 1];
         for (int j = 0; j < m->committed; j++)
             logprobs[j] = round_logprob(b->config.round, m, j);
+        r->out_count = 0;
         if (m->committed == 0)
             continue;
         request_deliver(r, m->committed, logprobs);
         b->delivered[count++] = r;
-        if (r->state == REQUEST_ENDED)
-            leave_slot(b, r);
     }
     return count;
 }
@@ -293,10 +307,9 @@ static int fail_round(batch *b, int members, const foray_error *error)
     return members;
 }
 
-static int run_step(batch *b, int members, foray_error *err)
+static int run_round(batch *b, int members, round_times *times, foray_error *err)
 {
     round_loop *r = b->config.round;
-    round_times times;
     int rc = 0;
     round_begin(r);
     for (int i = 0; i < members && rc == 0; i++) {
@@ -304,36 +317,39 @@ static int run_step(batch *b, int members, foray_error *err)
         int pending = sequence_pending(s), chunk = b->config.prefill_chunk;
         rc = round_add(r, s, pending < chunk ? pending : chunk, true, err);
     }
-    if (rc == 0)
-        rc = round_run(r, &times, err);
-    if (rc != 0)
-        return rc;
-    const round_plan *p = round_get_plan(r);
+    return rc == 0 ? round_run(r, times, err) : rc;
+}
+
+/* Runs the chosen members' round; returns how many requests got something. */
+static int run_step(batch *b, int members, foray_error *err)
+{
+    round_times times;
+    foray_error problem;
+    if (run_round(b, members, &times, &problem) != 0) {
+        if (err)
+            *err = problem;
+        return fail_round(b, members, &problem);
+    }
+    const round_plan *p = round_get_plan(b->config.round);
     memset(&b->record, 0, sizeof b->record);
     charge_all(b, &times, p->phase);
+    int count = deliver(b, p);
     record_step(b, p, &times);
-    round_observe(r, b->record.wall_ns);
-    return 0;
+    account_members(b, p);
+    for (int i = 0; i < members; i++)
+        if (b->in_round[i]->state == REQUEST_ENDED)
+            leave_slot(b, b->in_round[i]);
+    round_observe(b->config.round, b->record.wall_ns);
+    cache_warm(b->config.cache, WARM_PAGES);
+    return count;
 }
 
 int batch_step(batch *b, request *const **delivered, int *count, foray_error *err)
 {
-    *count = 0;
     *delivered = b->delivered;
     admit(b);
     int members = choose_members(b);
-    if (members > 0) {
-        foray_error problem;
-        int rc = run_step(b, members, &problem);
-        if (rc == 0) {
-            *count = deliver(b, round_get_plan(b->config.round));
-            account_members(b, round_get_plan(b->config.round));
-        } else {
-            *count = fail_round(b, members, &problem);
-            if (err)
-                *err = problem;
-        }
-    }
+    *count = members > 0 ? run_step(b, members, err) : 0;
     int active = 0;
     for (const request *r = b->first; r; r = r->next)
         active += r->state != REQUEST_ENDED;

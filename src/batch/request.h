@@ -18,7 +18,6 @@ typedef struct request {
     foray_request handle;
     request_state state;
     sequence *sequence; /* device memory */
-    size_t token_bytes; /* of its tokens */
     arena memory;       /* copies of the configuration; lives as long as the request */
     utf8_stream text;
     const tokenizer *tokenizer; /* borrowed; NULL: ids only */

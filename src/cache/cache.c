@@ -12,7 +12,11 @@ typedef struct {
     int32_t *free_list; /* [page_count - 1] numbers of free pages, a stack */
     int32_t *held;      /* [slots] pages that a slot holds */
     int page_count, free_count, stride;
+    int warm; /* pages below this one have memory behind them; new pages are taken from the lowest number up */
 } page_pool;
+
+/* Memory is touched that many pages at a time. */
+enum { WARM_STEP = 32, SYSTEM_PAGE = 4096 };
 
 struct cache {
     device *device;
@@ -166,6 +170,27 @@ void cache_trim(cache *c, int slot, int length)
 void cache_release(cache *c, int slot)
 {
     cache_trim(c, slot, 0);
+}
+
+/* Written, so that memory stands behind it, and as it was. */
+static void touch(volatile uint8_t *byte)
+{
+    *byte = *byte;
+}
+
+void cache_warm(cache *c, int ahead)
+{
+    for (int i = 0; i < c->pools; i++) {
+        page_pool *p = &c->pool[i];
+        int used = p->page_count - p->free_count; /* the reserved page included */
+        if (p->warm >= used + ahead || p->warm == p->page_count)
+            continue;
+        int until = used + ahead + WARM_STEP < p->page_count ? used + ahead + WARM_STEP : p->page_count;
+        for (int page = p->warm > used ? p->warm : used; page < until; page++)
+            for (size_t at = 0; at < p->desc.page_bytes; at += SYSTEM_PAGE)
+                touch(p->pages + (size_t)page * p->desc.page_bytes + at);
+        p->warm = until;
+    }
 }
 
 int64_t cache_pages_for(const cache *c, int length)

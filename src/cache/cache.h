@@ -51,6 +51,10 @@ int cache_reserve_extend(cache *c, int slot, int old_length, int new_length, for
 void cache_trim(cache *c, int slot, int length);
 void cache_release(cache *c, int slot);
 
+/* Sees to it that `ahead` more pages per pool than are in use are backed by memory (in larger steps), so that taking
+ * them costs no page fault later. Changes no byte. */
+void cache_warm(cache *c, int ahead);
+
 /* Pages that a request of `length` tokens needs, and pages that there are, over all pools. */
 int64_t cache_pages_for(const cache *c, int length);
 int64_t cache_pages_total(const cache *c);

@@ -66,7 +66,8 @@ int event_sync(event *e, foray_error *err); /* the host waits (and helps); an er
 bool event_done(const event *e); /* with one worker in use it also runs a task: polling gets somewhere */
 int64_t event_time_ns(const event *e); /* when it completed (clock_fast_ns); -1: not yet */
 
-/* What the records of tasks launched from now on say. */
+/* What the records of tasks launched from now on say. Nodes keep the phase they were captured with and take the
+ * rest from the launch of their graph. */
 typedef struct {
     int64_t round;
     phase phase;

@@ -45,7 +45,6 @@ struct foray_engine {
     const char *option_names[ENGINE_MOST_OPTIONS], *option_values[ENGINE_MOST_OPTIONS]; /* for the manifest */
     FILE *steps; /* NULL: not written */
     buf line;
-    uint64_t checksum;
 };
 
 /* score.c: the pass's inputs for rows [from, from + n) of ids, as one span of the scratch slot. */

@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/thread.h"
 
 /* At most this share of the machine's memory for the cache when the user does not say how much context. */
 enum { CACHE_SHARE = 4 };
@@ -35,7 +34,6 @@ static int resolve(foray_config *c, foray_error *err)
     if (c->context < 0 || c->threads < 0 || c->prefill_chunk < 0)
         return fail(err, FORAY_EUSAGE, "context, threads and prefill chunk cannot be negative");
     c->max_requests = c->max_requests ? c->max_requests : 1;
-    c->threads = c->threads ? c->threads : thread_cores();
     c->prefill_chunk = c->prefill_chunk ? c->prefill_chunk : ENGINE_CHUNK;
     c->graph = c->graph ? c->graph : "auto";
     c->spec = c->spec ? c->spec : "auto";
@@ -53,7 +51,7 @@ static int resolve_context(foray_engine *e, foray_error *err)
         return fail(err, FORAY_ELIMIT, "-c %d: the model was made for %d tokens", wanted, m->context);
     size_t per_token = kv_pool(&e->model->kv).page_bytes / ENGINE_PAGE_ROWS;
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / CACHE_SHARE;
-    uint64_t fits = memory / per_token / (uint64_t)e->slots;
+    uint64_t fits = memory / per_token / (uint64_t)(e->slots + 1);
     int least = m->context < 512 ? m->context : 512;
     e->context = wanted ? wanted : m->context;
     if (!wanted && (uint64_t)e->context > fits && e->context > least) {
@@ -166,6 +164,8 @@ static int open_all(foray_engine *e, foray_error *err)
     if (rc == 0)
         rc = device_open(&d, &e->device, err);
     if (rc == 0)
+        e->config.threads = device_threads(e->device);
+    if (rc == 0)
         rc = llama_load(e->file, device_lanes(e->device), ENGINE_PAGE_ROWS, load_progress, &e->config,
                         &e->model, err);
     if (rc == 0)
@@ -178,10 +178,8 @@ static int open_all(foray_engine *e, foray_error *err)
         rc = open_round(e, err);
     if (rc == 0)
         rc = engine_measure_costs(e, err);
-    if (rc == 0) {
-        e->checksum = model_file_checksum(e->file);
+    if (rc == 0)
         model_file_rest(e->file);
-    }
     return rc;
 }
 

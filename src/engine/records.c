@@ -10,11 +10,60 @@
 
 _Static_assert((int)FORAY_PHASES == (int)PHASE_COUNT, "the public header counts the phases");
 
+enum { VALUE_BYTES = 32 };
+
+static const char *whole(char *text, int64_t value)
+{
+    snprintf(text, VALUE_BYTES, "%lld", (long long)value);
+    return text;
+}
+
+static const char *number(char *text, float value)
+{
+    snprintf(text, VALUE_BYTES, "%g", (double)value);
+    return text;
+}
+
+/* What an option's word ("auto", "model") came to, or its value as it was given. text: [VALUE_BYTES]. */
+static const char *resolved(const foray_engine *e, const char *name, const char *value, char *text)
+{
+    const foray_config *c = &e->config;
+    foray_sampling s = foray_sampling_default(e);
+    bool open = strcmp(value, "auto") == 0 || strcmp(value, "model") == 0;
+    if (!open)
+        return value;
+    if (strcmp(name, "context") == 0)
+        return whole(text, e->context);
+    if (strcmp(name, "threads") == 0)
+        return whole(text, c->threads);
+    if (strcmp(name, "isa") == 0)
+        return device_isa(e->device);
+    if (strcmp(name, "spec") == 0)
+        return e->drafter ? e->drafter->name : "off";
+    if (strcmp(name, "spec-tokens") == 0)
+        return whole(text, e->drafter ? c->spec_tokens : 0);
+    if (strcmp(name, "temp") == 0)
+        return number(text, s.temperature);
+    if (strcmp(name, "top-k") == 0)
+        return whole(text, s.top_k);
+    if (strcmp(name, "top-p") == 0)
+        return number(text, s.top_p);
+    if (strcmp(name, "min-p") == 0)
+        return number(text, s.min_p);
+    if (strcmp(name, "repeat-penalty") == 0)
+        return number(text, s.repeat_penalty);
+    return value;
+}
+
 void engine_manifest(const foray_engine *e, buf *out)
 {
     const char *slash = strrchr(e->config.model, '/');
+    const char *values[ENGINE_MOST_OPTIONS];
+    char text[ENGINE_MOST_OPTIONS][VALUE_BYTES];
+    for (size_t i = 0; i < e->config.option_count; i++)
+        values[i] = resolved(e, e->option_names[i], e->option_values[i], text[i]);
     manifest m = { .model = slash ? slash + 1 : e->config.model,
-                   .model_checksum = e->checksum,
+                   .model_checksum = model_file_checksum(e->file),
                    .isa = device_isa(e->device),
                    .drafter = e->drafter ? e->drafter->name : "off",
                    .graph_state = strcmp(e->config.graph, "auto") == 0
@@ -25,7 +74,7 @@ void engine_manifest(const foray_engine *e, buf *out)
                    .concurrency = e->config.max_requests,
                    .spec_tokens = e->config.spec_tokens,
                    .option_names = e->option_names,
-                   .option_values = e->option_values,
+                   .option_values = values,
                    .options = e->config.option_count };
     manifest_json(&m, out);
 }

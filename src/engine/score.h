@@ -8,8 +8,7 @@
 
 /* Runs ids[0 … n) from an empty cache, `chunk` rows per pass (0: the engine's), and calls row for every position
  * from first on, in order, with the logits [vocab] that follow it (valid during the call). row returns 0 to go
- * on; anything else ends the scoring and is returned. ELIMIT: more ids than the context holds; ESTATE: requests
- * are active. digest, if not NULL, gets the digest of the cache at the end (cache.h). */
+ * on; anything else ends the scoring and is returned. ELIMIT: more ids than the context holds. digest, if not NULL, gets the digest of the cache at the end (cache.h). */
 int engine_score(foray_engine *e, const int32_t *ids, size_t n, int chunk, size_t first,
                  int (*row)(void *user, size_t position, const float *logits), void *user, uint64_t *digest,
                  foray_error *err);

@@ -61,9 +61,10 @@ static int scratch_open(foray_engine *e, int depth, scratch *s, foray_error *err
 int engine_measure_costs(foray_engine *e, foray_error *err)
 {
     scratch s;
-    if (!e->drafter || e->config.spec_budget > 0 || e->context <= COST_DEPTH + DRAFT_MAX + 1)
+    int depth = e->context - e->config.spec_tokens - 4;
+    if (!e->drafter || depth < 1) /* nothing to decide, or no room to try: the first rounds will tell */
         return 0;
-    int rc = scratch_open(e, COST_DEPTH, &s, err);
+    int rc = scratch_open(e, depth < COST_DEPTH ? depth : COST_DEPTH, &s, err);
     if (rc != 0)
         return rc;
     rc = round_measure_costs(e->round, s.request->sequence, e->config.spec_tokens, COST_NS, err);
@@ -116,6 +117,9 @@ static int time_prefill(foray_engine *e, const int32_t *ids, int depth, int n, d
 
 int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, foray_error *err)
 {
+    if (depth < 0 || n < 1 || depth > e->context - n)
+        return fail(err, FORAY_ELIMIT, "a prompt of %d tokens after %d others: the context holds %d", n,
+                    depth, e->context);
     size_t bytes = sizeof(int32_t) * (size_t)(depth + n);
     int32_t *ids = mem_alloc(MEM_GENERAL, bytes);
     if (!ids)

@@ -19,7 +19,7 @@
 #include "format/name_index.h"
 #include "format/safetensors.h"
 
-enum { MAX_FILES = 4096, CHECKSUM_BYTES = 64 << 10 };
+enum { MAX_FILES = 4096 };
 
 struct model_file {
     arena a;
@@ -297,8 +297,7 @@ uint64_t model_file_checksum(const model_file *f)
         sum = XXH3_64bits_withSeed(v->name, strlen(v->name) + 1, sum);
         sum = XXH3_64bits_withSeed(v->type_name, strlen(v->type_name) + 1, sum);
         sum = XXH3_64bits_withSeed(v->shape, sizeof v->shape, sum);
-        sum =
-            XXH3_64bits_withSeed(v->data, v->bytes < CHECKSUM_BYTES ? (size_t)v->bytes : CHECKSUM_BYTES, sum);
+        sum = XXH3_64bits_withSeed(v->data, (size_t)v->bytes, sum);
     }
     return sum;
 }

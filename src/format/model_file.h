@@ -69,7 +69,7 @@ bool model_file_key_is_null(const model_file *f, const char *key);
 /* The text of tokenizer.json in a folder (mapped; NULL, 0: none, or a GGUF file). */
 const char *model_file_tokenizer_json(const model_file *f, size_t *bytes);
 
-/* XXH3 (64 bit) over name, type, shape and up to 64 KiB of each tensor: cheap and stable. For manifests. */
+/* XXH3 (64 bit) over name, type, shape and data of every tensor: reads the whole file. For manifests. */
 uint64_t model_file_checksum(const model_file *f);
 
 #endif

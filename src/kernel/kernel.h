@@ -18,16 +18,16 @@
 typedef enum { CLASS_COMPUTE, CLASS_ATTENTION, CLASS_COPY, CLASS_COMM, CLASS_HOST } kernel_class;
 
 typedef enum {
-    KERNEL_EMBED,        /* token ids to rows of the residual stream */
-    KERNEL_QUANT,        /* optional RMSNorm, then activations in the form the weights want */
-    KERNEL_MATMUL,       /* rows x packed weights, with norm in front and an epilogue behind */
-    KERNEL_ROPE_ANGLES,  /* cos and sin for each row's position */
-    KERNEL_ROPE_STORE,   /* rotate q and k, k and v into the cache */
-    KERNEL_ATTENTION,    /* softmax(q k) v over paged entries */
-    KERNEL_NORM_ADD,     /* x += rmsnorm(y): the post-norm of Gemma */
-    KERNEL_GATHER,       /* rows picked by index */
-    KERNEL_SAMPLE,       /* logits to one token per row */
-    KERNEL_HOST,         /* a C function in stream order */
+    KERNEL_EMBED,       /* token ids to rows of the residual stream */
+    KERNEL_QUANT,       /* optional RMSNorm, then activations in the form the weights want */
+    KERNEL_MATMUL,      /* rows x packed weights, with norm in front and an epilogue behind */
+    KERNEL_ROPE_ANGLES, /* cos and sin for each row's position */
+    KERNEL_ROPE_STORE,  /* rotate q and k, k and v into the cache */
+    KERNEL_ATTENTION,   /* softmax(q k) v over paged entries */
+    KERNEL_NORM_ADD,    /* x += rmsnorm(y): the post-norm of Gemma */
+    KERNEL_GATHER,      /* rows picked by index */
+    KERNEL_SAMPLE,      /* logits to one token per row */
+    KERNEL_HOST,        /* a C function in stream order */
     KERNEL_COUNT
 } kernel_id;
 
@@ -67,10 +67,10 @@ typedef struct {
 } args_quant;
 
 typedef enum {
-    EPILOGUE_STORE,     /* out  = y (+ bias) */
-    EPILOGUE_ADD,       /* out += y (+ bias): the residual */
-    EPILOGUE_SWIGLU,    /* weights are gate and up interleaved: out = silu(gate) * up, half as wide */
-    EPILOGUE_GEGLU,     /* the same with gelu (tanh form) */
+    EPILOGUE_STORE,  /* out  = y (+ bias) */
+    EPILOGUE_ADD,    /* out += y (+ bias): the residual */
+    EPILOGUE_SWIGLU, /* weights are gate and up interleaved: out = silu(gate) * up, half as wide */
+    EPILOGUE_GEGLU,  /* the same with gelu (tanh form) */
 } matmul_epilogue;
 
 /* y[row, n] = sum_k x[row, k] * w[n, k]. Input: either x (with an optional norm, prepared privately by each
@@ -95,7 +95,7 @@ typedef struct {
     const int32_t *position; /* [rows] */
     const float *frequency;  /* [half] */
     int half;
-    float mscale; /* YaRN's attention factor, else 1 */
+    float mscale;   /* YaRN's attention factor, else 1 */
     float *cos_sin; /* [rows, 2 half] */
 } args_rope_angles;
 
@@ -106,8 +106,8 @@ typedef struct {
  *
  * page_rows is a multiple of 16. Entry t of a request lies in page table[t / page_rows], at t % page_rows. */
 typedef struct {
-    uint8_t *base;      /* page p starts at base + p * page_stride */
-    size_t page_stride; /* bytes */
+    uint8_t *base;        /* page p starts at base + p * page_stride */
+    size_t page_stride;   /* bytes */
     const int32_t *table; /* [slots, table_stride] page numbers of each request slot */
     int table_stride;
     int page_rows, kv_heads, head_dim;
@@ -117,13 +117,13 @@ typedef struct {
  * stores k and v at position[row] of slot[row]. qkv row: [heads d | kv_heads d | kv_heads d]. */
 typedef struct {
     row_count rows;
-    float *qkv;                                 /* [rows, (heads + 2 kv_heads) d] */
+    float *qkv; /* [rows, (heads + 2 kv_heads) d] */
     int heads;
-    int rope_dim;                               /* <= head_dim: the rest is not rotated; 0: no rotation */
-    const float *cos_sin;                       /* [rows, rope_dim] of KERNEL_ROPE_ANGLES */
-    const float *q_norm, *k_norm;               /* [head_dim] or NULL */
+    int rope_dim;                 /* <= head_dim: the rest is not rotated; 0: no rotation */
+    const float *cos_sin;         /* [rows, rope_dim] of KERNEL_ROPE_ANGLES */
+    const float *q_norm, *k_norm; /* [head_dim] or NULL */
     float eps;
-    const int32_t *position, *slot;             /* [rows] */
+    const int32_t *position, *slot; /* [rows] */
     kv_layer kv;
 } args_rope_store;
 
@@ -182,10 +182,12 @@ typedef struct {
     int32_t want_logprob;
 } sample_params;
 
-/* What a row's penalties see: the request's tokens so far, then the drafts in front of the row. */
+/* What a row's penalties see: the request's tokens so far, then the drafts in front of the row. The repeat penalty
+ * looks at all of them, presence and frequency at what was generated. */
 typedef struct {
     const int32_t *tokens; /* [count] committed */
     int32_t count;
+    int32_t prompt;       /* the first so many were not generated */
     const int32_t *draft; /* [draft_count] */
     int32_t draft_count;
 } sample_history;
@@ -196,11 +198,11 @@ typedef struct {
     float *logits; /* [rows, vocab]: penalties and bias are applied in place */
     size_t logits_stride;
     int vocab;
-    const int32_t *position;          /* [rows] of the token being chosen */
+    const int32_t *position;            /* [rows] of the token being chosen */
     const sample_params *const *params; /* [rows] */
-    const sample_history *history;    /* [rows] */
-    int32_t *token;                   /* [rows] */
-    float *logprob;                   /* [rows] of the chosen token under the raw logits, or NULL */
+    const sample_history *history;      /* [rows] */
+    int32_t *token;                     /* [rows] */
+    float *logprob;                     /* [rows] of the chosen token under the raw logits, or NULL */
 } args_sample;
 
 /* run(user), in stream order, on some worker. reads/writes are for the happens-before check only: each stands

@@ -9,7 +9,7 @@
 #ifdef FORAY_TORTURE
 enum { FEW_ROWS = 2 }; /* so that verify rounds fall on both sides */
 #else
-enum { FEW_ROWS = 8 };
+enum { FEW_ROWS = 16 };
 #endif
 
 /* What the layers of one trunk share. Errors stick: after the first, launches do nothing. */

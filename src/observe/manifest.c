@@ -84,6 +84,15 @@ static void append_field(buf *out, const char *name, const char *text)
         buf_json_string(out, text, strlen(text));
 }
 
+/* A length that holds for the whole file, or null where requests differ. */
+static void append_length(buf *out, const char *name, int tokens)
+{
+    if (tokens > 0)
+        buf_printf(out, ",\"%s\":%d", name, tokens);
+    else
+        buf_printf(out, ",\"%s\":null", name);
+}
+
 void manifest_json(const manifest *m, buf *out)
 {
     /* The envelope of SGLang's records; components are those that foray's step records carry. */
@@ -104,8 +113,9 @@ void manifest_json(const manifest *m, buf *out)
     buf_printf(out, ",\"model_checksum\":\"%016llx\"", (unsigned long long)m->model_checksum);
     append_field(out, "drafter", m->drafter);
     append_field(out, "graph", m->graph_state);
-    buf_printf(out, ",\"concurrency\":%d,\"prompt_tokens\":%d,\"max_tokens\":%d", m->concurrency,
-               m->prompt_tokens, m->max_tokens);
+    buf_printf(out, ",\"concurrency\":%d", m->concurrency);
+    append_length(out, "prompt_tokens", m->prompt_tokens);
+    append_length(out, "max_tokens", m->max_tokens);
     append_field(out, "recorded", m->recorded);
     buf_puts(out, ",\"options\":{");
     for (size_t i = 0; i < m->options; i++) {

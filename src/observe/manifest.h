@@ -11,7 +11,8 @@ typedef struct {
     const char *model;       /* file name, not the path */
     uint64_t model_checksum; /* XXH3 */
     const char *isa, *drafter, *graph_state, *recorded;
-    int threads, concurrency, prompt_tokens, max_tokens;
+    int threads, concurrency;
+    int prompt_tokens, max_tokens; /* 0: requests differ */
     int spec_tokens;
     const char *const *option_names, *const *option_values;
     size_t options;

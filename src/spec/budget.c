@@ -111,6 +111,18 @@ static bool probe(budget *b, const draft *drafts, int n, int max_rows, int *keep
     return true;
 }
 
+/* The same number for every request, as long as there is room; the last rows are dealt one by one. */
+static void choose_fixed(const draft *drafts, int n, int fixed, int room, int *keep)
+{
+    memset(keep, 0, sizeof *keep * (size_t)n);
+    for (int most = 1; most <= fixed; most++)
+        for (int i = 0; i < n && room > 0; i++)
+            if (keep[i] == most - 1 && drafts[i].count >= most) {
+                keep[i]++;
+                room--;
+            }
+}
+
 bool budget_choose(budget *b, const draft *drafts, int n, int max_rows, int *keep)
 {
     max_rows = max_rows < BUDGET_MAX_ROWS ? max_rows : BUDGET_MAX_ROWS;
@@ -119,11 +131,7 @@ bool budget_choose(budget *b, const draft *drafts, int n, int max_rows, int *kee
     for (int i = 0; i < n; i++)
         proposed += drafts[i].count;
     if (b->fixed >= 0) {
-        for (int i = 0, room = max_rows - n; i < n; i++) {
-            keep[i] = drafts[i].count < b->fixed ? drafts[i].count : b->fixed;
-            keep[i] = keep[i] < room ? keep[i] : room;
-            room -= keep[i];
-        }
+        choose_fixed(drafts, n, b->fixed, max_rows - n, keep);
         return false;
     }
     choose_by_cost(b, drafts, n, max_rows, keep);

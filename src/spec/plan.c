@@ -2,6 +2,7 @@
 #include "spec/plan.h"
 
 #include <assert.h>
+#include <string.h>
 
 const plan_field PLAN_FIELDS[] = {
     { "member.sequence", "A", "host", "main: draft, pack, accept" },
@@ -26,12 +27,11 @@ const int PLAN_FIELD_COUNT = sizeof PLAN_FIELDS / sizeof *PLAN_FIELDS;
 
 void plan_open(round_plan *p, int64_t round)
 {
+#ifdef FORAY_CHECKS
+    memset(p, 0x7f, sizeof *p); /* what nobody fills in this round must not look right */
+#endif
     p->round = round;
     p->members = p->rank = 0;
-    p->slots_launched = p->rows_launched = p->max_length = 0;
-    p->rows = p->heads = 0;
-    p->sum_nq = p->sum_nkv = 0;
-    p->probe = false;
     p->route[0] = 0;
     p->sealed = 0;
 }
@@ -67,6 +67,8 @@ static void pack_member(round_plan *p, pass *in, plan_member *m)
 void plan_pack(round_plan *p, pass *in)
 {
     assert((p->sealed & PLAN_A) && "part B is filled after A is sealed");
+    p->rows = p->heads = 0;
+    p->sum_nq = p->sum_nkv = 0;
     for (int i = 0; i < p->members; i++) {
         plan_member *m = &p->member[i];
         pack_member(p, in, m);

@@ -48,7 +48,6 @@ typedef struct {
     char route[PLAN_ROUTE_BYTES]; /* "graph:1x4" or "eager:reason", for all phases of the round */
     /* B */
     int32_t rows, heads;
-    bool probe;
     int64_t sum_nq, sum_nkv;
     int32_t sealed; /* plan_part bits */
     plan_member member[PLAN_MAX_MEMBERS];

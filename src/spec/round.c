@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "spec/accept.h"
 
@@ -18,7 +19,8 @@ struct round_loop {
     stream *stream;
     event *done;
     graph_pool *pool;
-    graph *graph[TIERS][TIERS]; /* [slots tier][rows tier] */
+    graph *graph[2][TIERS][TIERS]; /* [decode, target_verify][slots tier][rows tier] */
+    bool refused[2][TIERS][TIERS]; /* its capture failed: eager from then on */
     pass pass;
     round_plan plan;
     round_times times;
@@ -26,6 +28,7 @@ struct round_loop {
     int max_rows, max_decode_rows; /* of any round; of a round without a prompt */
     int64_t rounds;
     round_counters counters;
+    graph *replay; /* the plan's graph, or NULL: eager */
 
     /* Device memory, by head row. */
     int32_t *sample_position, *token;
@@ -71,7 +74,7 @@ static void choose_keep(round_loop *r)
         }
         return;
     }
-    p->probe = budget_choose(&r->budget, drafts, p->members, p->rows_launched, keep);
+    budget_choose(&r->budget, drafts, p->members, p->rows_launched, keep);
     for (int i = 0; i < p->members; i++)
         p->member[i].keep = keep[i];
 }
@@ -89,7 +92,11 @@ static void describe_heads(round_loop *r)
             r->sample_position[h] = position;
             r->params[h] = &s->params[position < s->min_count];
             r->history[h] = (sample_history) {
-                .tokens = s->tokens, .count = s->count, .draft = m->draft.tokens, .draft_count = j
+                .tokens = s->tokens,
+                .count = s->count,
+                .prompt = s->prompt,
+                .draft = m->draft.tokens,
+                .draft_count = j,
             };
         }
     }
@@ -130,10 +137,22 @@ static void run_publish(void *user)
     r->times.published = clock_fast_ns();
 }
 
-static int launch_host(round_loop *r, const char *name, void (*run)(void *), foray_error *err)
+/* reads, writes: one address in a device buffer each, or NULL. */
+static int launch_host(round_loop *r, const char *name, void (*run)(void *), const void *reads,
+                       const void *writes, foray_error *err)
 {
-    return stream_launch(r->stream, KERNEL_HOST,
-                         &(kernel_args) { .host = { .name = name, .run = run, .user = r } }, err);
+    args_host a = { .name = name, .run = run, .user = r, .reads = { reads }, .writes = { writes } };
+    return stream_launch(r->stream, KERNEL_HOST, &(kernel_args) { .host = a }, err);
+}
+
+/* Part B writes every input of the pass. */
+static int launch_pack(round_loop *r, foray_error *err)
+{
+    args_host a = { .name = "pack",
+                    .run = run_pack,
+                    .user = r,
+                    .writes = { r->pass.count, r->pass.ids, r->pass.position, r->pass.spans } };
+    return stream_launch(r->stream, KERNEL_HOST, &(kernel_args) { .host = a }, err);
 }
 
 /* ---- one round ------------------------------------------------------------------------------- */
@@ -167,9 +186,9 @@ static int launch_verify(round_loop *r, int slots, int rows, int heads, foray_er
                                          .logprob = r->logprob } },
             err);
     if (rc == 0)
-        rc = launch_host(r, "accept", run_accept, err);
+        rc = launch_host(r, "accept", run_accept, r->token, NULL, err);
     if (rc == 0)
-        rc = launch_host(r, "publish", run_publish, err);
+        rc = launch_host(r, "publish", run_publish, NULL, NULL, err);
     return rc;
 }
 
@@ -181,19 +200,23 @@ static int tier_index(int tier)
     return i;
 }
 
-/* The graph of a tier, captured when it is first needed. */
+/* The graph of the plan's key, captured when it is first needed. */
 static int graph_of(round_loop *r, graph **out, foray_error *err)
 {
     round_plan *p = &r->plan;
-    graph **g = &r->graph[tier_index(p->slots_launched)][tier_index(p->rows_launched)];
+    int verify = p->phase == PHASE_TARGET_VERIFY;
+    int slots = tier_index(p->slots_launched), rows = tier_index(p->rows_launched);
+    graph **g = &r->graph[verify][slots][rows];
     if (!*g) {
         int rc = stream_capture_begin(r->stream, r->pool, err);
+        if (rc == 0) {
+            rc = launch_verify(r, p->slots_launched, p->rows_launched, p->rows_launched, err);
+            int ended = stream_capture_end(r->stream, g, rc == 0 ? err : NULL);
+            rc = rc != 0 ? rc : ended;
+        }
+        r->refused[verify][slots][rows] = rc != 0;
         if (rc != 0)
             return rc;
-        rc = launch_verify(r, p->slots_launched, p->rows_launched, p->rows_launched, err);
-        int ended = stream_capture_end(r->stream, g, rc == 0 ? err : NULL);
-        if (rc != 0 || ended != 0)
-            return rc != 0 ? rc : ended;
         r->counters.captures++;
     }
     *out = *g;
@@ -210,6 +233,9 @@ static const char *refuse_graph(const round_loop *r)
         return "prefill";
     if (tier_index(p->rows_launched) >= TIERS || tier_index(p->slots_launched) >= TIERS)
         return "tier";
+    if (r->refused[p->phase == PHASE_TARGET_VERIFY][tier_index(p->slots_launched)]
+                  [tier_index(p->rows_launched)])
+        return "capture";
     if (r->hooks.eager && r->hooks.eager(r->hooks.user, p))
         return "hook";
     return NULL;
@@ -246,6 +272,13 @@ static void seal_bounds(round_loop *r)
     }
     set_bounds(r, p->members, rows);
     const char *refused = refuse_graph(r);
+    foray_error problem;
+    r->replay = NULL;
+    if (!refused && graph_of(r, &r->replay, &problem) != 0) {
+        log_warning("rounds of %d requests and %d rows run eagerly: %s", p->slots_launched, p->rows_launched,
+                    problem.text);
+        refused = "capture";
+    }
     if (refused)
         snprintf(p->route, sizeof p->route, "eager:%s", refused);
     else
@@ -259,24 +292,20 @@ static int launch_round(round_loop *r, foray_error *err)
     int rc = 0;
     mark(r, PHASE_DRAFT, p->members);
     if (p->phase == PHASE_TARGET_VERIFY)
-        rc = launch_host(r, "draft", run_draft, err);
+        rc = launch_host(r, "draft", run_draft, NULL, NULL, err);
     mark(r, PHASE_PLAN, p->members);
     if (rc == 0)
-        rc = launch_host(r, "pack", run_pack, err);
+        rc = launch_pack(r, err);
     if (rc != 0)
         return rc;
-    if (p->route[0] == 'e') {
+    if (!r->replay) {
         int heads = p->phase == PHASE_PREFILL ? r->pass.max_heads : p->rows_launched;
         r->counters.eager++;
         return launch_verify(r, p->slots_launched, p->rows_launched, heads, err);
     }
-    graph *g;
-    rc = graph_of(r, &g, err);
     mark(r, p->phase, p->rows_launched);
-    if (rc == 0)
-        rc = graph_launch(g, r->stream, err);
     r->counters.replays++;
-    return rc;
+    return graph_launch(r->replay, r->stream, err);
 }
 
 static int reserve_round(round_loop *r, foray_error *err)
@@ -406,9 +435,9 @@ void round_destroy(round_loop *r)
     if (!r)
         return;
     device *d = r->config.device;
-    for (int i = 0; i < TIERS * TIERS; i++)
-        if (r->graph[i / TIERS][i % TIERS])
-            graph_destroy(r->graph[i / TIERS][i % TIERS]);
+    for (int i = 0; i < 2 * TIERS * TIERS; i++)
+        if ((&r->graph[0][0][0])[i])
+            graph_destroy((&r->graph[0][0][0])[i]);
     if (r->pool)
         graph_pool_destroy(r->pool);
     if (r->done)

@@ -66,7 +66,6 @@ typedef struct {
     int64_t published; /* accept */
     int64_t committed; /* commit: the device is done with the round */
     int64_t returned;  /* sync: the host knows */
-    int64_t update_ns; /* host: node updates and inputs refreshed between replays */
 } round_times;
 
 /* Starts a round's plan; the caller adds members with round_add, then runs it. */

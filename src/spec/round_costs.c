@@ -15,15 +15,15 @@ static int keep_wanted(void *user, const plan_member *m)
     return *wanted < m->draft.count ? *wanted : m->draft.count;
 }
 
-/* One round from the end of the prompt; the sequence is as before afterwards. */
-static int timed_round(round_loop *r, sequence *s, double *ns, foray_error *err)
+/* One round from the end of the prompt, plain or with the drafts that are wanted; the sequence is as before afterwards. */
+static int timed_round(round_loop *r, sequence *s, bool speculate, double *ns, foray_error *err)
 {
     round_times t;
     s->count = s->prompt + 1;
     s->computed = s->count - 1;
     s->finished = SEQUENCE_RUNS;
     round_begin(r);
-    int rc = round_add(r, s, 1, true, err);
+    int rc = round_add(r, s, 1, speculate, err);
     if (rc == 0)
         rc = round_run(r, &t, err);
     *ns = (double)(t.returned - t.begin);
@@ -61,14 +61,14 @@ int round_time_rows(round_loop *r, sequence *scratch, const int *rows, int count
         for (int i = 0; i < count && rc == 0; i++) { /* captures, first touches */
             round_set_hooks(r, &hooks);
             wanted = rows[i] - 1;
-            rc = timed_round(r, scratch, &ignored, err);
+            rc = timed_round(r, scratch, rows[i] > 1, &ignored, err);
         }
     }
     round_set_hooks(r, &hooks);
     for (int k = 0; k < repeats && rc == 0; k++)
         for (int i = 0; i < count && rc == 0; i++) {
             wanted = rows[i] - 1;
-            rc = timed_round(r, scratch, &ns[i * repeats + k], err);
+            rc = timed_round(r, scratch, rows[i] > 1, &ns[i * repeats + k], err);
         }
     round_set_hooks(r, NULL);
     return rc;

@@ -2,6 +2,7 @@
  * instruction set that the machine has; and texts are the same on every machine. */
 #include "support/generate.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
@@ -106,6 +107,10 @@ static void a_generated_row_equals_a_prompt_row(void **state)
         for (int i = 1; i < 512; i++)
             best = row[i] > row[best] ? i : best;
         assert_int_equal(best, ids[at]);
+        double sum = 0;
+        for (int i = 0; i < 512; i++)
+            sum += exp((double)row[i] - (double)row[best]);
+        assert_true(fabs(-log(sum) - (double)replayed.logprobs[at - 20]) < 1e-5);
     }
     foray_close(score);
 }

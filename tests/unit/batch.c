@@ -306,8 +306,8 @@ static void a_refused_round_ends_its_own_requests_only(void **state)
             rounds_of_one += failed == 1;
             rounds_of_more += failed > 1;
         }
-    assert_true(rounds_of_one > 0);  /* reading a prompt: the others were not in it */
-    assert_true(rounds_of_more > 0); /* decoding together */
+    assert_true(rounds_of_one > 0);      /* reading a prompt: the others were not in it */
+    assert_int_equal(rounds_of_more, 0); /* decoding: a graph that cannot be captured costs the replay only */
 }
 
 /* The step's record and the accounts say the same: rounds, drafts, tokens. */

@@ -203,7 +203,7 @@ static void penalties_bias_and_bans_are_as_documented(void **state)
     (void)state;
     const float z[] = { 2.0f, -1.0f, 1.9f, 1.0f, 0.5f };
     const int32_t tokens[] = { 0, 0, 4 }, draft[] = { 0, 2, 99 };
-    const sample_history h = { tokens, 3, draft, 3 };
+    const sample_history h = { .tokens = tokens, .count = 3, .draft = draft, .draft_count = 3 };
     float out[5];
     int32_t counts[5] = { 7, 7, 7, 7, 7 };
     sample_params p = plain(0);
@@ -224,6 +224,16 @@ static void penalties_bias_and_bans_are_as_documented(void **state)
     const float counted[] = { 0.25f, -1.0f, 1.9f - 0.5f - 0.25f, 1.0f, -0.25f };
     for (int i = 0; i < 5; i++)
         assert_true(fabsf(out[i] - counted[i]) < 1e-6f);
+
+    /* With the zeros and the 4 as a prompt, 0 and 2 were generated once each, and 4 only repeats. */
+    sample_history prompted = h;
+    prompted.prompt = 3;
+    p.repeat_penalty = 2.0f;
+    memcpy(out, z, sizeof z);
+    sample_adjust(out, 5, &p, &prompted, counts);
+    const float generated[] = { 0.25f, -1.0f, 0.95f - 0.75f, 1.0f, 0.25f };
+    for (int i = 0; i < 5; i++)
+        assert_true(fabsf(out[i] - generated[i]) < 1e-6f);
 
     const int32_t bias_ids[] = { 1, 3, 7 }, banned[] = { 1, 5, -1 };
     const float bias[] = { 100.0f, 10.0f, 1e9f };
@@ -575,7 +585,7 @@ static void rows_do_not_mind_their_neighbours(void **state)
         params[r].temperature = r == 4 ? 0.0f : 1.0f;
         params[r].repeat_penalty = r == 5 ? 1.5f : 1.0f;
         params[r].want_logprob = 1;
-        history[r] = (sample_history) { seen, 3, NULL, 0 };
+        history[r] = (sample_history) { .tokens = seen, .count = 3 };
         of_row[r] = &params[r];
         position[r] = 10 + r;
     }

@@ -128,7 +128,9 @@ int capture_launch(stream *s, kernel_id id, const kernel_args *args, foray_error
         return no_memory(c, "stream_launch", s, err);
 
     capture_node *n = &c->nodes[c->count];
-    *n = (capture_node) { .id = id, .stream = s->index, .first = first, .count = s->front.count };
+    *n = (capture_node) {
+        .id = id, .stream = s->index, .phase = c->d->mark.phase, .first = first, .count = s->front.count
+    };
     memcpy(&n->args, args, kernel_args_bytes(id));
     for (int i = 0; i < s->front.count; i++)
         hazard_join(&n->clock, &c->nodes[s->front.edge[i].node].clock);

@@ -34,6 +34,7 @@ typedef struct task {
     int64_t priority; /* ns of the longest path from here to the end; 0 for launches */
     program *graph;   /* of a node: the graph it belongs to; of a launch: the graph to run, or NULL */
     int node;         /* -1: a launch */
+    phase phase;      /* of a node: what its capture was marked with */
     int pending;      /* edges not yet done */
     int waited_event; /* of the last edge that was done; -1: stream order */
     int64_t ready_ns, start_ns;

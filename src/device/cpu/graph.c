@@ -186,6 +186,7 @@ static void fill(graph *g, const capture *c)
         n->t = (task) { .impl = &c->d->table->kernel[from->id],
                         .id = from->id,
                         .stream = from->stream,
+                        .phase = from->phase,
                         .graph = p,
                         .node = i,
                         .pending = from->count,

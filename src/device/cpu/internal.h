@@ -130,6 +130,7 @@ void edge_list_free(edge_list *l);
 typedef struct {
     kernel_id id;
     int stream;         /* index */
+    phase phase;        /* of the mark */
     int position;       /* in its stream, from 1 */
     int first, count;   /* predecessors, in capture.edges */
     hazard_clock clock; /* by stream: the last position that comes before, or is, this node */

@@ -196,7 +196,7 @@ static void write_record(ring *r, const task *t, int64_t end_ns)
         .flops = cost.flops,
         .bytes = cost.bytes,
         .kernel_class = (uint8_t)kernel_get_class(t->id),
-        .phase = (uint8_t)m->phase,
+        .phase = (uint8_t)(t->node >= 0 ? t->phase : m->phase),
         .stream = (int16_t)t->stream,
         .rank = (int16_t)m->rank,
         .graph = t->node >= 0 ? t->graph->id : -1,

@@ -12,6 +12,9 @@
 
 /* ---- adjustment ---- */
 
+/* A token's count: whether it was seen at all, and how often it was generated. */
+enum { SEEN = 1, GENERATED = 2 };
+
 static bool has_penalty(const sample_params *p)
 {
     return p->repeat_penalty != 1.0f || p->presence_penalty != 0.0f || p->frequency_penalty != 0.0f;
@@ -31,16 +34,24 @@ static void penalise(float *z, const sample_params *p, const int32_t *tokens, in
             continue; /* 0: this token has had its turn */
         if (p->repeat_penalty != 1.0f)
             z[id] = z[id] > 0 ? z[id] / p->repeat_penalty : z[id] * p->repeat_penalty;
-        z[id] = fmaf(-p->frequency_penalty, (float)counts[id], z[id]) - p->presence_penalty;
+        if (counts[id] >= GENERATED)
+            z[id] = fmaf(-p->frequency_penalty, (float)(counts[id] / GENERATED), z[id]) - p->presence_penalty;
         counts[id] = 0;
     }
 }
 
-static void count_tokens(const int32_t *tokens, int n, int vocab, int32_t *counts, int step)
+static void clear_counts(const int32_t *tokens, int n, int vocab, int32_t *counts)
 {
     for (int i = 0; i < n; i++)
         if (tokens[i] >= 0 && tokens[i] < vocab)
-            counts[tokens[i]] = step ? counts[tokens[i]] + step : 0;
+            counts[tokens[i]] = 0;
+}
+
+static void count_tokens(const int32_t *tokens, int n, int vocab, int32_t *counts, int add)
+{
+    for (int i = 0; i < n; i++)
+        if (tokens[i] >= 0 && tokens[i] < vocab)
+            counts[tokens[i]] = (counts[tokens[i]] | SEEN) + add;
 }
 
 void sample_adjust(float *z, int vocab, const sample_params *p, const sample_history *h, int32_t *counts)
@@ -49,10 +60,12 @@ void sample_adjust(float *z, int vocab, const sample_params *p, const sample_his
         if (p->bias_ids[i] >= 0 && p->bias_ids[i] < vocab)
             z[p->bias_ids[i]] += p->bias[i];
     if (has_penalty(p)) {
-        for (int step = 0; step < 2; step++) { /* zero the entries that will be used, then count */
-            count_tokens(h->tokens, h->count, vocab, counts, step);
-            count_tokens(h->draft, h->draft_count, vocab, counts, step);
-        }
+        int prompt = h->prompt < h->count ? h->prompt : h->count;
+        clear_counts(h->tokens, h->count, vocab, counts);
+        clear_counts(h->draft, h->draft_count, vocab, counts);
+        count_tokens(h->tokens, prompt, vocab, counts, 0);
+        count_tokens(h->tokens + prompt, h->count - prompt, vocab, counts, GENERATED);
+        count_tokens(h->draft, h->draft_count, vocab, counts, GENERATED);
         penalise(z, p, h->tokens, h->count, vocab, counts);
         penalise(z, p, h->draft, h->draft_count, vocab, counts);
     }

@@ -100,8 +100,8 @@ static inline float sample_noise(const sample_params *p, int32_t position, int i
 bool sample_needs_adjust(const sample_params *p, const sample_history *h);
 
 /* Step 3 on one row, in place. For each distinct token seen before (committed or drafted), after the bias:
- * z > 0 ? z / repeat_penalty : z * repeat_penalty; then z = fma(-frequency_penalty, times seen, z) -
- * presence_penalty. Bans come last. Ids outside the vocabulary are passed over.
+ * z > 0 ? z / repeat_penalty : z * repeat_penalty; then, if it was generated (not only part of the prompt),
+ * z = fma(-frequency_penalty, times generated, z) - presence_penalty. Bans come last. Ids outside the vocabulary are passed over.
  * counts: [vocab] of scratch, any content. */
 void sample_adjust(float *z, int vocab, const sample_params *p, const sample_history *h, int32_t *counts);
 
