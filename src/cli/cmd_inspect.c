@@ -1,8 +1,8 @@
 /* cmd_inspect.c: `foray inspect MODEL`: what a model's files say, and what running it would take.
  *
- * Opens the files only; nothing is packed or run, except with --graph, which prints the graphs of a round. A model that foray cannot run is inspected all the same: the
- * reason stands where its config or tokenizer would. Strings of the file are printed as JSON strings, so that no
- * control byte of a hostile file reaches the terminal.
+ * Opens the files only; nothing is packed or run, except with --graph, which prints the graphs of a round. A model
+ * that foray cannot run is inspected all the same: the reason stands where its config or tokenizer would. Strings
+ * of the file are printed as JSON strings, so that no control byte of a hostile file reaches the terminal.
  */
 #include <inttypes.h>
 #include <stdio.h>
