@@ -211,6 +211,7 @@ static int bench_pair(bench *b, const bench_prompt *p, bench_row *r, double *spe
     int rc = foray_encode_chat(b->engine, &message, 1, &ids, &count, b->err);
     if (rc == 0) {
         foray_request_config c = plain_request(ids, (int)count, tokens);
+        c.ignore_eos = false; /* an answer ends where it ends */
         drafter *d = round_get_drafter(engine_round(b->engine));
         for (int turn = 0; turn < 2 && rc == 0; turn++) { /* which goes first alternates */
             bool speculate = (r->samples + turn) % 2 == 0;
@@ -225,6 +226,7 @@ static int bench_pair(bench *b, const bench_prompt *p, bench_row *r, double *spe
                        memcmp(a[0].tokens, a[1].tokens, sizeof(int32_t) * (size_t)a[0].count) == 0;
         speed[r->samples] = (double)a[0].account.decode_ns / (double)a[1].account.decode_ns;
         r->ms[r->samples++] = (double)a[1].account.decode_ns / 1e6;
+        r->tokens += (double)(a[1].count - 1) * b->requests;
         r->accepted_length +=
             (double)(a[1].account.accepted + a[1].account.steps) / (double)a[1].account.steps;
         r->net_ms_saved += (double)(a[0].account.decode_ns - a[1].account.decode_ns) / 1e6;
@@ -243,7 +245,6 @@ static int bench_class_row(bench *b, const char *kind, int tokens)
     snprintf(r->test, sizeof r->test, "sd %s %s", kind, foray_engine_info(b->engine).spec);
     r->speculative = r->same_text = true;
     r->n_gen = tokens;
-    r->tokens = (double)(tokens - 1) * b->requests;
     int rc = 0;
     for (int k = 0; k < b->reps && rc == 0; k++)
         for (int i = 0; i < BENCH_PROMPT_COUNT && rc == 0 && r->samples < BENCH_MOST_SAMPLES; i++)
@@ -258,6 +259,7 @@ static int bench_class_row(bench *b, const char *kind, int tokens)
     r->ratio = c.ratio;
     r->ratio_low = c.low;
     r->ratio_high = c.high;
+    r->tokens /= r->samples;
     r->accepted_length /= r->samples;
     r->net_ms_saved /= r->samples;
     return 0;
