@@ -8,6 +8,7 @@
 #include "support/generate.h"
 
 #include <stdio.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -112,8 +113,8 @@ static int64_t leaping_clock(void *user)
 {
     static _Atomic int64_t now = 1000;
     (void)user;
-    int64_t at = now += 1;
-    return now += at % 7 == 0 ? 1000000 : at % 5;
+    int64_t at = atomic_fetch_add(&now, 1) + 1, leap = at % 7 == 0 ? 1000000 : at % 5;
+    return atomic_fetch_add(&now, leap) + leap;
 }
 
 /* ---- requests ---- */
