@@ -307,7 +307,11 @@ static void a_refused_round_ends_its_own_requests_only(void **state)
             rounds_of_more += failed > 1;
         }
     assert_true(rounds_of_one > 0);      /* reading a prompt: the others were not in it */
+#ifdef FORAY_CHECKS
+    assert_true(rounds_of_more > 0); /* decoding: the happens-before check itself needs memory */
+#else
     assert_int_equal(rounds_of_more, 0); /* decoding: a graph that cannot be captured costs the replay only */
+#endif
 }
 
 /* The step's record and the accounts say the same: rounds, drafts, tokens. */
