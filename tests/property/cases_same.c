@@ -64,7 +64,8 @@ static void long_texts_of_accepted_drafts_leave_the_fresh_cache(void **state)
     const foray_event *events;
     size_t count;
     foray_engine *e = engine_open_path(
-        model, (foray_config) { .spec = "script", .spec_tokens = 5, .spec_budget = 5, .threads = 1 });
+        model, (foray_config) {
+                   .spec = "script", .spec_tokens = 5, .spec_budget = 5, .prefill_chunk = 64, .threads = 1 });
     prompt_of(3, 20, ids);
     foray_request_config c = asking(ids, 20, 440, 0.8f);
     generate(plain, &c, &base);
@@ -244,7 +245,8 @@ static void positions_move_by_what_was_committed(void **state)
     foray_request_config c = asking(ids, 16, 60, 0);
     generate(plain, &c, &base);
     foray_engine *e = engine_open_path(
-        model, (foray_config) { .spec = "script", .spec_tokens = 4, .spec_budget = 4, .threads = 1 });
+        model, (foray_config) {
+                   .spec = "script", .spec_tokens = 4, .spec_budget = 4, .prefill_chunk = 64, .threads = 1 });
     for (int cut = 0; cut <= 2; cut++) { /* all wrong; right twice; all right */
         for (int i = 0; i < 60; i++)
             script[i] = base.ids[i] ^ (cut == 0 || (cut == 1 && i % 3 == 2));
