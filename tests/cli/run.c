@@ -95,14 +95,20 @@ static void stdout_is_the_text_alone(void **state)
     json_decref(expected);
 }
 
-static void the_text_does_not_depend_on_speculation(void **state)
+static void the_text_does_not_depend_on_speculation_or_on_the_kind_of_file(void **state)
 {
     (void)state;
+    tiny_spec spec = tiny_default();
+    const char *folder = tiny_path(tiny_folder(), "same");
+    tiny_write_hf(&spec, folder);
     json_t *plain = answer(NULL, model, "off"), *fast = answer(NULL, model, "ngram");
+    json_t *other = answer(NULL, folder, "ngram");
     assert_true(json_equal(json_object_get(plain, "tokens"), json_object_get(fast, "tokens")));
     assert_true(json_equal(json_object_get(plain, "text"), json_object_get(fast, "text")));
+    assert_true(json_equal(json_object_get(plain, "tokens"), json_object_get(other, "tokens")));
     json_decref(plain);
     json_decref(fast);
+    json_decref(other);
 }
 
 static void the_json_account_adds_up(void **state)
@@ -313,7 +319,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stdout_is_the_text_alone),
-        cmocka_unit_test(the_text_does_not_depend_on_speculation),
+        cmocka_unit_test(the_text_does_not_depend_on_speculation_or_on_the_kind_of_file),
         cmocka_unit_test(the_json_account_adds_up),
         cmocka_unit_test(a_seed_repeats_a_sampled_text_and_a_drawn_one_is_reported),
         cmocka_unit_test(a_prompt_comes_from_a_file_or_a_pipe_without_its_last_line_end),
