@@ -40,6 +40,51 @@ static double bandwidth_share(const bench_row *r, double median_ms)
     return r->bytes_touched * runs / (median_ms / 1e3) / r->read_bandwidth;
 }
 
+static double granted(const bench_row *r)
+{
+    return r->file_bytes + r->packed_bytes + r->kv_bytes + BENCH_SPARE_BYTES;
+}
+
+static void put_notes(const bench_row *r, buf *out)
+{
+    if (r->speculative)
+        buf_printf(out, "accepted length %.2f, net %+.1f ms, text %s", r->accepted_length, r->net_ms_saved,
+                   r->same_text ? "equal" : "DIFFERS");
+    if (r->peak_bytes > 0)
+        buf_printf(out, "peak %.1f MB, %s file %.1f + packed %.1f + K/V %.1f + %.0f", r->peak_bytes / 1e6,
+                   r->peak_bytes <= granted(r) ? "within" : "MORE THAN", r->file_bytes / 1e6,
+                   r->packed_bytes / 1e6, r->kv_bytes / 1e6, BENCH_SPARE_BYTES / 1e6);
+}
+
+static void put_share(double rate, double peak, const char *unit, buf *out)
+{
+    buf_printf(out, " %.1f %s", rate / 1e9, unit);
+    if (peak > 0)
+        buf_printf(out, " (%.2f)", rate / peak);
+    buf_puts(out, " |");
+}
+
+static void markdown_roofline(const bench_roofline *r, buf *out)
+{
+    buf_printf(out,
+               "\nroofline of plain decoding, %d rounds; peaks %.1f GB/s read, %.1f GFLOP/s f32 (shares in "
+               "brackets)\n\n",
+               r->rounds, r->peak_bytes / 1e9, r->peak_flops / 1e9);
+    buf_puts(out,
+             "| kernel | calls | us per round | share | moved | computed |\n|---|---|---|---|---|---|\n");
+    for (int i = 0; i < r->count; i++) {
+        const bench_kernel *k = &r->kernels[i];
+        buf_printf(out, "| %s | %.1f | %.1f | %.1f %% |", k->name, (double)k->calls / r->rounds,
+                   k->ns / 1e3 / r->rounds, 100 * k->ns / r->span_ns);
+        put_share(k->bytes / (k->ns / 1e9), r->peak_bytes, "GB/s", out);
+        put_share(k->flops / (k->ns / 1e9), r->peak_flops, "GFLOP/s", out);
+        buf_puts(out, "\n");
+    }
+    double between = bench_roofline_between_ns(r);
+    buf_printf(out, "| between kernels | | %.1f | %.1f %% | | |\n", between / 1e3 / r->rounds,
+               100 * between / r->span_ns);
+}
+
 static void markdown(const bench_setting *s, const bench_row *rows, int count, buf *out)
 {
     buf_printf(out, "%s, %s, %.1f MB; %s, %d threads; foray %s; %s\n\n", s->model, s->type,
@@ -50,17 +95,17 @@ static void markdown(const bench_setting *s, const bench_row *rows, int count, b
         const bench_row *r = &rows[i];
         bench_spread spread = bench_spread_of(r->ms, r->samples);
         double share = bandwidth_share(r, spread.median);
-        buf_printf(out, "| %s | %.3f (%.3f – %.3f) | %.1f | ", r->test, spread.median, spread.low,
-                   spread.high, r->tokens / (spread.median / 1e3));
+        buf_printf(out, "| %s | %.3f (%.3f – %.3f) | ", r->test, spread.median, spread.low, spread.high);
+        if (r->tokens > 0)
+            buf_printf(out, "%.1f", r->tokens / (spread.median / 1e3));
+        buf_puts(out, " | ");
         if (share > 0)
             buf_printf(out, "%.2f of %.1f GB/s", share, r->read_bandwidth / 1e9);
         buf_puts(out, " | ");
         if (r->ratio > 0)
             buf_printf(out, "%.3f (%.3f – %.3f)", r->ratio, r->ratio_low, r->ratio_high);
         buf_puts(out, " | ");
-        if (r->speculative)
-            buf_printf(out, "accepted length %.2f, net %+.1f ms, text %s", r->accepted_length,
-                       r->net_ms_saved, r->same_text ? "equal" : "DIFFERS");
+        put_notes(r, out);
         buf_puts(out, " |\n");
     }
 }
@@ -105,16 +150,14 @@ static void json_number(const char *name, double value, buf *out)
     buf_json_double(out, value);
 }
 
-static void json_row(const bench_setting *s, const bench_row *r, buf *out)
+/* Begins an object with its test and what stands in every row. kernel: of a roofline row, else "". */
+static void json_open(const bench_setting *s, const char *test, const char *kernel, buf *out)
 {
-    double rates[BENCH_MOST_SAMPLES];
-    bench_spread ms = bench_spread_of(r->ms, r->samples);
-    for (int i = 0; i < r->samples; i++)
-        rates[i] = as_rate(r, r->ms[i]);
-    bench_spread rate = bench_spread_of(rates, r->samples);
-    double share = bandwidth_share(r, ms.median);
+    buf name = { 0 };
+    buf_printf(&name, "%s%s", test, kernel);
     buf_puts(out, "{\"test\":");
-    buf_json_string(out, r->test, strlen(r->test));
+    buf_json_string(out, name.data ? name.data : "", name.len);
+    buf_free(&name);
     json_text("build_commit", s->commit, out);
     json_text("commit", s->commit, out);
     json_text("machine", s->machine, out);
@@ -123,9 +166,20 @@ static void json_row(const bench_setting *s, const bench_row *r, buf *out)
     json_text("model_type", s->type, out);
     buf_printf(out, ",\"model_size\":%llu,\"model_n_params\":%llu", s->model_bytes, s->parameters);
     json_text("isa", s->isa, out);
-    buf_printf(out, ",\"threads\":%d,\"n_threads\":%d,\"n_prompt\":%d,\"n_gen\":%d,\"n_depth\":%d",
-               s->threads, s->threads, r->n_prompt, r->n_gen, r->n_depth);
-    buf_printf(out, ",\"n_rows\":%d,\"n_requests\":%d", r->n_rows, r->n_requests);
+    buf_printf(out, ",\"threads\":%d,\"n_threads\":%d", s->threads, s->threads);
+}
+
+static void json_row(const bench_setting *s, const bench_row *r, buf *out)
+{
+    double rates[BENCH_MOST_SAMPLES];
+    bench_spread ms = bench_spread_of(r->ms, r->samples);
+    for (int i = 0; i < r->samples; i++)
+        rates[i] = as_rate(r, r->ms[i]);
+    bench_spread rate = bench_spread_of(rates, r->samples);
+    double share = bandwidth_share(r, ms.median);
+    json_open(s, r->test, "", out);
+    buf_printf(out, ",\"n_prompt\":%d,\"n_gen\":%d,\"n_depth\":%d,\"n_rows\":%d,\"n_requests\":%d",
+               r->n_prompt, r->n_gen, r->n_depth, r->n_rows, r->n_requests);
     json_number("avg_ns", ms.mean * 1e6, out);
     json_number("stddev_ns", ms.deviation * 1e6, out);
     json_number("avg_ts", rate.mean, out);
@@ -144,10 +198,48 @@ static void json_row(const bench_setting *s, const bench_row *r, buf *out)
         json_number("net_ms_saved", r->net_ms_saved, out);
         buf_printf(out, ",\"same_text\":%s", r->same_text ? "true" : "false");
     }
+    if (r->peak_bytes > 0) {
+        json_number("peak_bytes", r->peak_bytes, out);
+        json_number("file_bytes", r->file_bytes, out);
+        json_number("packed_bytes", r->packed_bytes, out);
+        json_number("kv_bytes", r->kv_bytes, out);
+    }
     json_samples("samples_ns", r, as_ns, out);
     json_samples("samples_ts", r, as_rate, out);
     json_samples("ms_samples", r, as_ms, out);
     buf_puts(out, "}");
+}
+
+/* One kernel, or with kernel NULL what lies between them. */
+static void json_roofline(const bench_setting *s, const bench_roofline *r, const bench_kernel *kernel,
+                          buf *out)
+{
+    double ns = kernel ? kernel->ns : bench_roofline_between_ns(r);
+    json_open(s, "roofline ", kernel ? kernel->name : "between kernels", out);
+    buf_printf(out, ",\"rounds\":%d", r->rounds);
+    json_number("calls_per_round", kernel ? (double)kernel->calls / r->rounds : 0, out);
+    json_number("us_per_round", ns / 1e3 / r->rounds, out);
+    json_number("time_share", ns / r->span_ns, out);
+    json_number("bytes_per_second", kernel ? kernel->bytes / (ns / 1e9) : 0, out);
+    json_number("flops_per_second", kernel ? kernel->flops / (ns / 1e9) : 0, out);
+    json_number("read_bandwidth", r->peak_bytes, out);
+    json_number("peak_flops", r->peak_flops, out);
+    buf_puts(out, "}");
+}
+
+static void json(const bench_setting *s, const bench_row *rows, int count, const bench_roofline *roofline,
+                 bool lines, buf *out)
+{
+    int kernels = roofline ? roofline->count + 1 : 0;
+    buf_puts(out, lines ? "" : "[\n");
+    for (int i = 0; i < count + kernels; i++) {
+        if (i < count)
+            json_row(s, &rows[i], out);
+        else
+            json_roofline(s, roofline, i + 1 < count + kernels ? &roofline->kernels[i - count] : NULL, out);
+        buf_puts(out, lines || i + 1 == count + kernels ? "\n" : ",\n");
+    }
+    buf_puts(out, lines ? "" : "]\n");
 }
 
 static void csv(const bench_setting *s, const bench_row *rows, int count, buf *out)
@@ -168,18 +260,18 @@ static void csv(const bench_setting *s, const bench_row *rows, int count, buf *o
     }
 }
 
-void bench_report(const bench_setting *s, const bench_row *rows, int count, const char *form, buf *out)
+void bench_report(const bench_setting *s, const bench_row *rows, int count, const bench_roofline *roofline,
+                  const char *form, buf *out)
 {
-    if (strcmp(form, "md") == 0) {
-        markdown(s, rows, count, out);
-    } else if (strcmp(form, "csv") == 0) {
+    if (roofline && roofline->rounds == 0)
+        roofline = NULL;
+    if (strcmp(form, "csv") == 0) {
         csv(s, rows, count, out);
+    } else if (strcmp(form, "md") == 0) {
+        markdown(s, rows, count, out);
+        if (roofline)
+            markdown_roofline(roofline, out);
     } else {
-        bool lines = strcmp(form, "jsonl") == 0;
-        buf_puts(out, lines ? "" : "[\n");
-        for (int i = 0; i < count; i++) {
-            json_row(s, &rows[i], out);
-            buf_puts(out, lines ? "\n" : i + 1 < count ? ",\n" : "\n]\n");
-        }
+        json(s, rows, count, roofline, strcmp(form, "jsonl") == 0, out);
     }
 }

@@ -6,12 +6,14 @@
 #define FORAY_CLI_BENCH_REPORT_H
 
 #include "base/buf.h"
+#include "cli/bench_roofline.h"
 
 enum { BENCH_MOST_SAMPLES = 512 };
 
-/* One test. Samples are milliseconds per test run (pp, tg, pg), per round (verify), or per pair (sd). */
+/* One test. Samples are milliseconds per test run (pp, tg, pg), per round (verify), per pair (sd), or of opening
+ * the model (load). */
 typedef struct {
-    char test[32]; /* "pp512", "tg128 @ d64", "verify4", "sd edit ngram" */
+    char test[32]; /* "pp512", "tg128 @ d64", "verify4", "sd edit ngram", "load" */
     int n_prompt, n_gen, n_depth, n_rows, n_requests;
     double ms[BENCH_MOST_SAMPLES];
     int samples;
@@ -22,6 +24,8 @@ typedef struct {
     double ratio, ratio_low, ratio_high;
     double accepted_length, net_ms_saved; /* sd rows */
     bool speculative, same_text;
+    /* load row: most memory that a process had resident, and what may be: the file, packed weights, K/V in use. */
+    double peak_bytes, file_bytes, packed_bytes, kv_bytes;
 } bench_row;
 
 /* What stands in every row. */
@@ -37,7 +41,11 @@ typedef struct {
 } bench_spread;
 bench_spread bench_spread_of(const double *samples, int count);
 
-/* Appends all rows in a form. */
-void bench_report(const bench_setting *s, const bench_row *rows, int count, const char *form, buf *out);
+/* Memory beyond file, packed weights and K/V that a load row grants before it says so. */
+enum { BENCH_SPARE_BYTES = 64000000 };
+
+/* Appends all rows in a form; roofline (NULL: none) follows them, as a table or as rows of its own (not csv). */
+void bench_report(const bench_setting *s, const bench_row *rows, int count, const bench_roofline *roofline,
+                  const char *form, buf *out);
 
 #endif

@@ -95,6 +95,8 @@ static int answer(conversation *c, const options *o, foray_engine *engine, foray
         fprintf(stderr, "%s%s%s", terminal_dim(), line.data ? line.data : "", terminal_plain());
         buf_free(&line);
     }
+    if (!rc && g.fault.code) /* of the steps file, say: the answer stands */
+        fprintf(stderr, "foray: %s\n", g.fault.text);
     generation_free(&g);
     foray_free(ids);
     return rc;

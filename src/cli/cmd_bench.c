@@ -1,17 +1,18 @@
 /* cmd_bench.c: `foray bench`: how fast prompts are read, tokens made and drafts verified, and whether speculation
  * pays, on this machine, now.
  *
- * Rows: pp (prompt), tg (generation), pg (both), verify (a round of R rows against a round of one) and sd (speculation
- * against plain decoding, pair by pair). What is compared runs interleaved in one process; each row states its
- * spread, and read bandwidth is measured between the repetitions.
+ * Rows: load (opening the model, and the memory that takes), pp (prompt), tg (generation), pg (both), verify (a round
+ * of R rows against a round of one) and sd (speculation against plain decoding, pair by pair). What is compared runs
+ * interleaved in one process; each row states its spread, and read bandwidth is measured between the repetitions.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/bench_load.h"
 #include "cli/bench_prompts.h"
 #include "cli/bench_report.h"
 #include "cli/bench_roofline.h"
@@ -25,7 +26,16 @@
 #include "observe/manifest.h"
 #include "spec/round.h"
 
-enum { MOST_ROWS_OUT = 128, MOST_COUNTS = 16, SD_TOKENS = 160, ROOFLINE_TOKENS = 128, MOST_TOKENS = 4096 };
+enum {
+    MOST_ROWS_OUT = 128,
+    MOST_COUNTS = DRAFT_MAX + 1,
+    MOST_REQUESTS = 64,
+    MOST_LOADS = 5,
+    ROWS_DEPTH = 32, /* least context that rounds of rows are timed at (engine/timing.c) */
+    SD_TOKENS = 160,
+    ROOFLINE_TOKENS = 128,
+    MOST_TOKENS = 4096
+};
 
 typedef struct {
     const options *o;
@@ -40,16 +50,21 @@ typedef struct {
     foray_error *err;
 } bench;
 
+/* NULL, with b->err filled, where there are too many. number 0: the test has none in its name. */
 static bench_row *add_row(bench *b, const char *test, int number, int depth)
 {
-    if (b->count == MOST_ROWS_OUT)
+    char digits[16] = "", at[24] = "";
+    if (b->count == MOST_ROWS_OUT) {
+        fail(b->err, FORAY_ELIMIT, "bench: more than %d rows (ask for fewer tests)", MOST_ROWS_OUT);
         return NULL;
+    }
     bench_row *r = &b->rows[b->count++];
     *r = (bench_row) { .n_depth = depth, .n_requests = b->requests };
+    if (number > 0)
+        snprintf(digits, sizeof digits, "%d", number);
     if (depth > 0)
-        snprintf(r->test, sizeof r->test, "%s%d @ d%d", test, number, depth);
-    else
-        snprintf(r->test, sizeof r->test, "%s%d", test, number);
+        snprintf(at, sizeof at, " @ d%d", depth);
+    snprintf(r->test, sizeof r->test, "%s%s%s", test, digits, at);
     return r;
 }
 
@@ -75,15 +90,18 @@ typedef struct {
 /* Runs n equal requests together to their end; out: the first one's tokens and account. */
 static int run_requests(bench *b, const foray_request_config *c, int n, answer *out)
 {
-    foray_request handle[64];
+    foray_request handle[MOST_REQUESTS];
     const foray_event *events;
     size_t count;
     int rc = 0, submitted = 0, active = 1;
     out->count = 0;
-    for (; submitted < n && rc == 0; submitted++)
+    while (submitted < n && rc == 0) {
         rc = foray_submit(b->engine, c, &handle[submitted], b->err);
+        submitted += rc == 0;
+    }
     while (rc == 0 && active > 0) {
         active = foray_step(b->engine, &events, &count, b->err);
+        rc = active < 0 ? active : 0;
         for (size_t i = 0; i < count && rc == 0; i++) {
             if (events[i].finish == FORAY_FAILED)
                 rc = fail(b->err, events[i].error.code, "%s", events[i].error.text);
@@ -114,17 +132,19 @@ static foray_request_config plain_request(const int32_t *ids, int prompt, int n)
 
 static int bench_prompt_row(bench *b, int n, int depth)
 {
+    double ns = 0;
     bench_row *r = add_row(b, "pp", n, depth);
-    double ns;
-    int rc = r ? engine_time_prefill(b->engine, depth, n, &ns, b->err) : 0; /* warm */
-    for (int i = 0; r && i < b->reps && rc == 0; i++) {
+    if (!r)
+        return b->err->code;
+    int rc = engine_time_prefill(b->engine, depth, n, &ns, b->err); /* warm */
+    for (int i = 0; i < b->reps && rc == 0; i++) {
         rc = engine_time_prefill(b->engine, depth, n, &ns, b->err);
+        if (rc != 0)
+            break;
         r->ms[r->samples++] = ns / 1e6;
-        measure_bandwidth(b);
-    }
-    if (r) {
         r->n_prompt = n;
         r->tokens = n;
+        measure_bandwidth(b);
     }
     return rc;
 }
@@ -133,11 +153,14 @@ static int bench_prompt_row(bench *b, int n, int depth)
 static int bench_generate_row(bench *b, int prompt, int n, int depth, bool with_prompt)
 {
     bench_row *r = add_row(b, with_prompt ? "pg" : "tg", with_prompt ? prompt + n : n, depth);
-    int have = with_prompt ? prompt : depth > 0 ? depth : 1, rc = 0;
+    int rc = 0;
+    if (!r)
+        return b->err->code;
+    int have = with_prompt ? prompt : depth > 0 ? depth : 1;
     size_t bytes = sizeof(int32_t) * (size_t)have;
     int32_t *ids = mem_alloc(MEM_GENERAL, bytes);
     answer *a = mem_alloc(MEM_GENERAL, sizeof *a);
-    if (!ids || !a || !r)
+    if (!ids || !a)
         rc = fail(b->err, FORAY_ENOMEM, "bench: no memory");
     for (int i = 0; ids && i < have; i++)
         ids[i] = i * 7 % foray_engine_info(b->engine).vocab;
@@ -151,8 +174,8 @@ static int bench_generate_row(bench *b, int prompt, int n, int depth, bool with_
     }
     if (rc == 0) {
         r->n_prompt = with_prompt ? prompt : 0;
-        r->n_gen = n;
-        r->tokens = (double)(with_prompt ? prompt + n : n) * b->requests;
+        r->n_gen = a->account.completion_tokens - 1; /* the first one is the prompt's */
+        r->tokens = (double)(r->n_prompt + r->n_gen) * b->requests;
         r->bytes_touched = with_prompt ? 0 : (double)foray_engine_info(b->engine).bytes_per_token;
     }
     mem_free(MEM_GENERAL, a, sizeof *a);
@@ -165,22 +188,22 @@ static int bench_generate_row(bench *b, int prompt, int n, int depth, bool with_
 /* Rounds of each row count in turn; ratios to rounds of one row, pair by pair. */
 static int bench_verify_rows(bench *b, const int *counts, int n, int depth)
 {
-    int rounds = b->reps * 20 < BENCH_MOST_SAMPLES ? b->reps * 20 : BENCH_MOST_SAMPLES, rc;
-    size_t bytes = sizeof(double) * (size_t)(n * rounds);
-    double *ns = mem_alloc(MEM_GENERAL, bytes);
-    if (!ns)
-        return fail(b->err, FORAY_ENOMEM, "bench: no memory");
+    int rounds = b->reps * 20 < BENCH_MOST_SAMPLES ? b->reps * 20 : BENCH_MOST_SAMPLES;
     int batches = b->reps < 4 ? b->reps : 4, each = rounds / batches;
     bench_row *first = &b->rows[b->count];
     for (int i = 0; i < n; i++) {
         bench_row *r = add_row(b, "verify", counts[i], depth);
         if (!r)
-            return fail(b->err, FORAY_ELIMIT, "bench: more than %d rows", MOST_ROWS_OUT);
+            return b->err->code;
         r->n_rows = counts[i];
         r->tokens = counts[i];
         r->bytes_touched = (double)foray_engine_info(b->engine).bytes_per_token;
     }
-    rc = engine_time_rows(b->engine, depth, counts, n, 3, ns, b->err); /* warm */
+    size_t bytes = sizeof(double) * (size_t)(n * rounds);
+    double *ns = mem_alloc(MEM_GENERAL, bytes);
+    if (!ns)
+        return fail(b->err, FORAY_ENOMEM, "bench: no memory");
+    int rc = engine_time_rows(b->engine, depth, counts, n, 3, ns, b->err); /* warm */
     for (int k = 0; k < batches && rc == 0; k++) {
         measure_bandwidth(b);
         rc = engine_time_rows(b->engine, depth, counts, n, each, ns, b->err);
@@ -209,6 +232,14 @@ static int bench_pair(bench *b, const bench_prompt *p, bench_row *r, double *spe
     if (!a)
         return fail(b->err, FORAY_ENOMEM, "bench: no memory");
     int rc = foray_encode_chat(b->engine, &message, 1, &ids, &count, b->err);
+    int context = foray_engine_info(b->engine).context;
+    if (rc == 0 && count + (size_t)tokens > (size_t)context) {
+        foray_free(ids);
+        rc = fail(
+            b->err, FORAY_ELIMIT,
+            "sd rows: a prompt of %zu tokens and %d more, the context holds %d (raise -c, or --spec off)",
+            count, tokens, context);
+    }
     if (rc == 0) {
         foray_request_config c = plain_request(ids, (int)count, tokens);
         c.ignore_eos = false; /* an answer ends where it ends */
@@ -240,12 +271,12 @@ static int bench_class_row(bench *b, const char *kind, int tokens)
 {
     double speed[BENCH_MOST_SAMPLES];
     bench_row *r = add_row(b, kind, 0, 0);
+    int rc = 0;
     if (!r)
-        return fail(b->err, FORAY_ELIMIT, "bench: more than %d rows", MOST_ROWS_OUT);
+        return b->err->code;
     snprintf(r->test, sizeof r->test, "sd %s %s", kind, foray_engine_info(b->engine).spec);
     r->speculative = r->same_text = true;
     r->n_gen = tokens;
-    int rc = 0;
     for (int k = 0; k < b->reps && rc == 0; k++)
         for (int i = 0; i < BENCH_PROMPT_COUNT && rc == 0 && r->samples < BENCH_MOST_SAMPLES; i++)
             if (strcmp(BENCH_PROMPTS[i].kind, kind) == 0)
@@ -281,6 +312,48 @@ static int reopen(bench *b, const char *path, const char *spec, int spec_tokens)
     return foray_open(&c, &b->engine, b->err);
 }
 
+/* Refuses a test of one option that needs more tokens than the context holds. */
+static int check_length(bench *b, const char *option, int64_t n, int64_t depth, int64_t needed)
+{
+    int context = foray_engine_info(b->engine).context;
+    if (needed <= context)
+        return 0;
+    char at[48] = "";
+    if (depth > 0)
+        snprintf(at, sizeof at, " after --n-depth %lld", (long long)depth);
+    return fail(b->err, FORAY_ELIMIT,
+                "%s %lld%s: needs %lld tokens, the context holds %d (raise -c or ask for less)", option,
+                (long long)n, at, (long long)needed, context);
+}
+
+/* Before anything is measured: every test must fit into the context. */
+static int check_lengths(bench *b)
+{
+    enum { LISTS = 3 };
+    static const option_id lists[LISTS] = { OPT_N_PROMPT, OPT_N_GEN, OPT_ROWS };
+    static const char *const names[LISTS] = { "--n-prompt", "--n-gen", "--rows" };
+    size_t depths, count, pairs;
+    const int64_t *d = options_ints(b->o, OPT_N_DEPTH, &depths), *pg = options_ints(b->o, OPT_PG, &pairs);
+    int rc = 0;
+    for (int l = 0; l < LISTS; l++) {
+        const int64_t *n = options_ints(b->o, lists[l], &count);
+        for (size_t i = 0; i < count * depths && rc == 0; i++) {
+            int64_t value = n[i % count], depth = d[i / count], least = depth;
+            if (lists[l] == OPT_N_GEN)
+                least = (depth > 0 ? depth : 1) + 1; /* a prompt, and the token that it gives */
+            else if (lists[l] == OPT_ROWS)
+                least = (depth > ROWS_DEPTH ? depth : ROWS_DEPTH) + 1;
+            rc = value > 0 ? check_length(b, names[l], value, depth, least + value) : 0;
+        }
+    }
+    for (size_t i = 0; i + 1 < pairs && rc == 0; i += 2)
+        rc = pg[i] > 0 ? check_length(b, "--pg", pg[i], 0, pg[i] + pg[i + 1] + 1)
+                       : fail(b->err, FORAY_EUSAGE,
+                              "--pg 0,%lld: a prompt has at least one token (-n %lld is that)",
+                              (long long)pg[i + 1], (long long)pg[i + 1]);
+    return rc;
+}
+
 static int bench_lists(bench *b, const char *path)
 {
     size_t prompts, gens, depths, pairs;
@@ -298,23 +371,35 @@ static int bench_lists(bench *b, const char *path)
     return rc;
 }
 
+/* The row counts to time: one, which the others are compared with, then those that were asked for. */
+static int read_counts(bench *b, int counts[MOST_COUNTS], int *count)
+{
+    size_t n;
+    const int64_t *rows = options_ints(b->o, OPT_ROWS, &n);
+    *count = 0;
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < i; k++)
+            if (rows[k] == rows[i])
+                return fail(b->err, FORAY_EUSAGE, "--rows: %lld stands there twice", (long long)rows[i]);
+        if (*count == 0)
+            counts[(*count)++] = 1;
+        if (rows[i] > 1)
+            counts[(*count)++] = (int)rows[i];
+    }
+    return 0;
+}
+
 static int bench_verify(bench *b, const char *path)
 {
-    size_t n, depths;
-    const int64_t *rows = options_ints(b->o, OPT_ROWS, &n), *d = options_ints(b->o, OPT_N_DEPTH, &depths);
-    int counts[MOST_COUNTS], count = 0, most = 1;
-    if (n == 0)
-        return 0;
-    counts[count++] = 1; /* what the others are compared with */
-    for (size_t i = 0; i < n && count < MOST_COUNTS; i++)
-        if (rows[i] > 1) {
-            counts[count++] = (int)rows[i];
-            most = (int)rows[i] > most ? (int)rows[i] : most;
-        }
-    if (most > DRAFT_MAX + 1)
-        return fail(b->err, FORAY_EUSAGE, "--rows %d: a request verifies at most %d rows", most,
-                    DRAFT_MAX + 1);
-    int rc = reopen(b, path, "script", most > 1 ? most - 1 : 1);
+    size_t depths;
+    const int64_t *d = options_ints(b->o, OPT_N_DEPTH, &depths);
+    int counts[MOST_COUNTS], count, most = 1;
+    int rc = read_counts(b, counts, &count);
+    if (rc != 0 || count == 0)
+        return rc;
+    for (int i = 0; i < count; i++)
+        most = counts[i] > most ? counts[i] : most;
+    rc = reopen(b, path, "script", most > 1 ? most - 1 : 1);
     for (size_t k = 0; k < depths && rc == 0; k++)
         rc = bench_verify_rows(b, counts, count, (int)d[k]);
     return rc;
@@ -336,27 +421,48 @@ static int bench_speculation(bench *b, const char *path)
 }
 
 /* Plain decoding once more, with every task recorded. */
-static int roofline(bench *b, const char *path, buf *out)
+static int measure_roofline(bench *b, const char *path, bench_roofline *out)
 {
     int32_t id = 1;
     int rc = reopen(b, path, "off", 0);
-    size_t capacity = rc == 0 ? ring_capacity(engine_ring(b->engine)) : 0;
+    if (rc != 0)
+        return rc;
+    size_t capacity = ring_capacity(engine_ring(b->engine));
+    int room = foray_engine_info(b->engine).context - 1;
     task_record *tasks = mem_alloc(MEM_GENERAL, capacity * sizeof *tasks);
     answer *a = mem_alloc(MEM_GENERAL, sizeof *a);
-    if (rc == 0 && (!tasks || !a))
+    if (!tasks || !a)
         rc = fail(b->err, FORAY_ENOMEM, "bench: no memory for %zu task records", capacity);
     if (rc == 0) {
-        foray_request_config c = plain_request(&id, 1, ROOFLINE_TOKENS);
+        foray_request_config c = plain_request(&id, 1, room < ROOFLINE_TOKENS ? room : ROOFLINE_TOKENS);
         rc = run_requests(b, &c, b->requests, a);
     }
     if (rc == 0) {
         uint64_t lost;
-        size_t count = ring_read(engine_ring(b->engine), tasks, capacity, &lost);
-        bench_roofline(tasks, count, median_bandwidth(b), peaks_fma(b->peaks, b->setting.threads), out);
+        bench_roofline_add_up(tasks, ring_read(engine_ring(b->engine), tasks, capacity, &lost), out);
+        out->peak_bytes = median_bandwidth(b);
+        out->peak_flops = peaks_fma(b->peaks, b->setting.threads);
     }
     mem_free(MEM_GENERAL, a, sizeof *a);
     mem_free(MEM_GENERAL, tasks, capacity * sizeof *tasks);
     return rc;
+}
+
+/* The first row, while this process is still small. */
+static int bench_load_row(bench *b, const char *path)
+{
+    struct stat info;
+    foray_config c = setup_config(b->o, path);
+    c.spec = "off";
+    c.spec_tokens = 0;
+    c.progress = NULL;
+    bench_row *r = add_row(b, "load", 0, 0);
+    if (!r)
+        return b->err->code;
+    r->n_requests = 1;
+    bool one_file = stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    r->file_bytes = one_file ? (double)info.st_size : (double)b->setting.model_bytes;
+    return bench_load(&c, b->reps < MOST_LOADS ? b->reps : MOST_LOADS, r, b->err);
 }
 
 /* What every row says: read off the model's file. */
@@ -387,19 +493,14 @@ static int describe(bench *b, const char *path)
     return 0;
 }
 
-static int run_all(bench *b, const char *path, buf *out)
+static int measure(bench *b, const char *path, bench_roofline *roofline)
 {
-    int rc = describe(b, path);
-    if (rc == 0)
-        rc = reopen(b, path, "off", 0);
-    if (rc != 0)
-        return rc;
     foray_info info = foray_engine_info(b->engine);
     b->setting.isa = info.isa;
     b->setting.threads = info.threads;
     b->setting.machine = manifest_machine();
     b->setting.commit = manifest_commit();
-    rc = team_open(info.threads, &b->team, b->err);
+    int rc = team_open(info.threads, &b->team, b->err);
     if (rc == 0)
         rc = peaks_open(info.isa, 0, b->team, &b->peaks, b->err);
     if (rc == 0)
@@ -408,11 +509,34 @@ static int run_all(bench *b, const char *path, buf *out)
         rc = bench_verify(b, path);
     if (rc == 0)
         rc = bench_speculation(b, path);
+    if (rc == 0 && b->bandwidths == 0)
+        measure_bandwidth(b);
     for (int i = 0; i < b->count; i++)
         b->rows[i].read_bandwidth = median_bandwidth(b);
+    return rc == 0 && options_flag(b->o, OPT_ROOFLINE) ? measure_roofline(b, path, roofline) : rc;
+}
+
+static int run_all(bench *b, const char *path, buf *out)
+{
+    int counts[MOST_COUNTS], count;
+    const char *form = options_string(b->o, OPT_OUTPUT);
+    bench_roofline roofline = { 0 };
+    if (options_flag(b->o, OPT_ROOFLINE) && strcmp(form, "csv") == 0)
+        return fail(b->err, FORAY_EUSAGE, "--roofline: csv has no room for it (-o md, json or jsonl)");
+    int rc = read_counts(b, counts, &count);
     if (rc == 0)
-        bench_report(&b->setting, b->rows, b->count, options_string(b->o, OPT_OUTPUT), out);
-    return rc == 0 && options_flag(b->o, OPT_ROOFLINE) ? roofline(b, path, out) : rc;
+        rc = describe(b, path);
+    if (rc == 0)
+        rc = bench_load_row(b, path);
+    if (rc == 0)
+        rc = reopen(b, path, "off", 0);
+    if (rc == 0)
+        rc = check_lengths(b);
+    if (rc == 0)
+        rc = measure(b, path, &roofline);
+    if (rc == 0)
+        bench_report(&b->setting, b->rows, b->count, &roofline, form, out);
+    return rc;
 }
 
 int cmd_bench(const options *o)
@@ -426,6 +550,7 @@ int cmd_bench(const options *o)
     b.reps = b.reps < BENCH_MOST_SAMPLES ? b.reps : BENCH_MOST_SAMPLES;
     b.rows = mem_alloc_zeroed(MEM_GENERAL, bytes);
     int rc = b.rows ? 0 : fail(&err, FORAY_ENOMEM, "bench: no memory");
+    setup_warn_spec(o);
     if (rc == 0)
         rc = model_path_find(options_has(o, OPT_MODEL) ? options_string(o, OPT_MODEL) : MODEL_PATH_DEFAULT,
                              &path, &err);

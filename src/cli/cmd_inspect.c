@@ -72,6 +72,15 @@ static void put_shape(const tensor_view *t, buf *out)
         buf_printf(out, "%s%" PRId64, d ? "," : "", t->shape[d]);
 }
 
+/* The name of a tensor's type. One that foray does not know has the file's own, whose bytes may be anything. */
+static void put_type(const tensor_view *t, buf *out)
+{
+    if (t->type != DTYPE_UNKNOWN)
+        buf_printf(out, "%-6s", dtype_get(t->type)->name);
+    else
+        buf_json_string(out, t->type_name, strlen(t->type_name));
+}
+
 static void put_tensors(const model_file *f, buf *out)
 {
     buf_puts(out, "\ntensors\n");
@@ -79,22 +88,24 @@ static void put_tensors(const model_file *f, buf *out)
         const tensor_view *t = model_file_tensor_at(f, i);
         buf shape = { 0 };
         put_shape(t, &shape);
-        buf_printf(out, "  %-6s [%s] %" PRIu64 " bytes ", dtype_get(t->type)->name,
-                   shape.data ? shape.data : "", t->bytes);
+        buf_puts(out, "  ");
+        put_type(t, out);
+        buf_printf(out, " [%s] %" PRIu64 " bytes ", shape.data ? shape.data : "", t->bytes);
         buf_json_string(out, t->name, strlen(t->name));
         buf_puts(out, "\n");
         buf_free(&shape);
     }
 }
 
-/* The bytes of all tensors, and of those of each type. */
-static uint64_t sum_types(const model_file *f, uint64_t bytes[DTYPE_COUNT], size_t count[DTYPE_COUNT])
+/* The bytes of all tensors, and of those of each type; types that foray does not know are the last entry. */
+static uint64_t sum_types(const model_file *f, uint64_t bytes[DTYPE_COUNT + 1], size_t count[DTYPE_COUNT + 1])
 {
     uint64_t all = 0;
     for (size_t i = 0; i < model_file_tensor_count(f); i++) {
         const tensor_view *t = model_file_tensor_at(f, i);
-        bytes[t->type] += t->bytes;
-        count[t->type]++;
+        int type = t->type == DTYPE_UNKNOWN ? DTYPE_COUNT : (int)t->type;
+        bytes[type] += t->bytes;
+        count[type]++;
         all += t->bytes;
     }
     return all;
@@ -177,13 +188,16 @@ static void put_tokenizer(const inspection *in, buf *out)
 
 static void put_memory(const inspection *in, buf *out)
 {
-    uint64_t bytes[DTYPE_COUNT] = { 0 };
-    size_t count[DTYPE_COUNT] = { 0 };
+    uint64_t bytes[DTYPE_COUNT + 1] = { 0 };
+    size_t count[DTYPE_COUNT + 1] = { 0 };
     uint64_t all = sum_types(in->file, bytes, count);
     buf_printf(out, "memory     tensors %.1f MB:", (double)all / 1e6);
     for (int t = 0; t < DTYPE_COUNT; t++)
         if (count[t])
             buf_printf(out, " %zu %s %.1f MB", count[t], dtype_get((dtype)t)->name, (double)bytes[t] / 1e6);
+    if (count[DTYPE_COUNT])
+        buf_printf(out, " %zu of types that foray does not know %.1f MB", count[DTYPE_COUNT],
+                   (double)bytes[DTYPE_COUNT] / 1e6);
     buf_puts(out, "\n");
     if (in->config_fault.code)
         return;
@@ -279,7 +293,9 @@ static void put_json(const inspection *in, buf *out)
         const tensor_view *t = model_file_tensor_at(f, i);
         buf_puts(out, i ? ",{" : "{");
         json_pair(out, "name", t->name);
-        buf_printf(out, ",\"type\":\"%s\",\"shape\":[", dtype_get(t->type)->name);
+        buf_puts(out, ",");
+        json_pair(out, "type", t->type == DTYPE_UNKNOWN ? t->type_name : dtype_get(t->type)->name);
+        buf_puts(out, ",\"shape\":[");
         put_shape(t, out);
         buf_printf(out, "],\"bytes\":%" PRIu64 "}", t->bytes);
     }

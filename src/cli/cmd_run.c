@@ -91,11 +91,13 @@ static int encode(const options *o, foray_engine *engine, const buf *text, int32
     return foray_encode_chat(engine, system ? messages : messages + 1, system ? 2 : 1, ids, count, err);
 }
 
-/* Prints what there is to say after a generation. */
-static int report(const options *o, const account *a, foray_error *err)
+/* Prints what there is to say after a generation; of one that failed, what it cost a person until then. */
+static int report(const options *o, const account *a, bool failed, foray_error *err)
 {
     buf text = { 0 };
     int rc = 0;
+    if (failed && (options_flag(o, OPT_JSON) || a->g->tokens.len == 0))
+        return 0;
     if (options_flag(o, OPT_JSON)) {
         account_json(a, &text);
         rc = commands_print(&text, err);
@@ -121,20 +123,21 @@ static int run_once(const options *o, foray_engine *engine, const buf *prompt, f
     config.prompt_count = count;
     bool json = options_flag(o, OPT_JSON);
     rc = generation_run(engine, &config, json ? NULL : stdout, &g, err);
-    if (!json && g.text.len > 0 && g.text.data[g.text.len - 1] != '\n') {
+    if (!json && !rc && g.text.len > 0 && g.text.data[g.text.len - 1] != '\n') {
         buf end = { 0 };
-        foray_error ignored;
         buf_puts(&end, "\n");
-        int printed = commands_print(&end, rc ? &ignored : err);
-        rc = rc ? rc : printed;
+        rc = commands_print(&end, err);
         buf_free(&end);
     }
     account a = { .g = &g,
                   .drafter = foray_engine_info(engine).spec,
                   .spec_tokens = options_int(o, OPT_SPEC_TOKENS),
                   .sampled = config.sampling.temperature > 0 };
-    if (!rc)
-        rc = report(o, &a, err);
+    foray_error ignored;
+    int reported = report(o, &a, rc != 0, rc ? &ignored : err);
+    rc = rc ? rc : reported;
+    if (!rc && g.fault.code)
+        rc = fail(err, g.fault.code, "%s", g.fault.text);
     int status = g.interrupted ? STATUS_FAILED : STATUS_OK;
     generation_free(&g);
     foray_free(ids);
@@ -143,7 +146,7 @@ static int run_once(const options *o, foray_engine *engine, const buf *prompt, f
 
 int cmd_run(const options *o)
 {
-    foray_error err;
+    foray_error err, ignored;
     foray_engine *engine = NULL;
     buf prompt = { 0 };
     bool chat = !options_string(o, OPT_PROMPT) && !options_string(o, OPT_FILE) && isatty(STDIN_FILENO);
@@ -155,10 +158,8 @@ int cmd_run(const options *o)
     if (rc)
         goto done;
     rc = chat ? chat_run(o, engine, &err) : run_once(o, engine, &prompt, &err);
-    if (rc >= 0) {
-        int closed = setup_close(o, engine, &err);
-        rc = closed ? closed : rc;
-    }
+    int closed = setup_close(o, engine, rc < 0 ? &ignored : &err);
+    rc = rc < 0 || !closed ? rc : closed;
 done:
     if (engine)
         foray_close(engine);

@@ -4,10 +4,7 @@
  * window's first is scored once, with what stands before it in its window. Without -c and --stride there is one
  * window, the whole text. Prints {"tokens", "nll", "ppl", "wall_ns"}; --logits writes the raw rows.
  */
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -30,9 +27,8 @@ typedef struct {
     int vocab;
     double nll;
     size_t scored;
-    FILE *logits; /* NULL: not written */
-    bool last_only;
-    const char *logits_path;
+    bool want_logits, last_only;
+    file_writer logits; /* open where logits are wanted */
     foray_error *err;
 } scoring;
 
@@ -52,9 +48,12 @@ static int take_row(void *user, size_t position, const float *logits)
 {
     scoring *s = user;
     bool wanted = !s->last_only || position + 1 == s->count;
-    if (s->logits && wanted &&
-        fwrite(logits, sizeof *logits, (size_t)s->vocab, s->logits) != (size_t)s->vocab)
-        return fail(s->err, FORAY_EFILE, "%s: cannot be written: %s", s->logits_path, strerror(errno));
+    if (s->want_logits && wanted) {
+        buf_append(&s->logits.pending, logits, sizeof *logits * (size_t)s->vocab);
+        int rc = file_flush(&s->logits, false, s->err);
+        if (rc != 0)
+            return rc;
+    }
     if (position + 1 >= s->first && position + 1 < s->count) {
         s->nll += log_sum_exp(logits, s->vocab) - (double)logits[s->ids[position + 1]];
         s->scored++;
@@ -62,27 +61,22 @@ static int take_row(void *user, size_t position, const float *logits)
     return 0;
 }
 
-/* "1,2,3" as ids. */
-static int parse_ids(const char *text, id_list *out, foray_error *err)
+/* The ids as they were given. */
+static int take_ids(const options *o, id_list *out, foray_error *err)
 {
-    for (const char *at = text; *at;) {
-        char *end;
-        errno = 0;
-        long id = strtol(at, &end, 10);
-        if (end == at || errno || id < 0 || id > INT32_MAX || (*end && *end != ','))
-            return fail(err, FORAY_EUSAGE, "--ids: \"%.20s\" is no list of token ids (1,2,3)", at);
-        if (id_list_push(out, (int32_t)id))
+    size_t count;
+    const int64_t *ids = options_ints(o, OPT_IDS, &count);
+    for (size_t i = 0; i < count; i++)
+        if (id_list_push(out, (int32_t)ids[i]))
             return fail(err, FORAY_ENOMEM, "--ids: no memory");
-        at = *end ? end + 1 : end;
-    }
-    return out->count > 0 ? 0 : fail(err, FORAY_EUSAGE, "--ids: no token ids (1,2,3)");
+    return 0;
 }
 
 /* The ids to score: given, or those of a file's text (begin-of-text only if the model asks for it). */
 static int read_ids(foray_engine *e, const options *o, id_list *out, foray_error *err)
 {
     if (options_has(o, OPT_IDS))
-        return parse_ids(options_string(o, OPT_IDS), out, err);
+        return take_ids(o, out, err);
     if (!options_has(o, OPT_FILE))
         return fail(err, FORAY_EUSAGE, "score: nothing to score (-f FILE or --ids 1,2,…)");
     char *text;
@@ -114,8 +108,8 @@ static int score_windows(foray_engine *e, const options *o, const id_list *list,
         s->ids = list->ids + from;
         s->count = list->count - from < window ? list->count - from : window;
         s->first = from == 0 || stride == window ? 1 : window - stride;
-        size_t first_row = s->logits ? 0 : s->first - 1;
-        if (s->count > s->first || s->logits) {
+        size_t first_row = s->want_logits ? 0 : s->first - 1;
+        if (s->count > s->first || s->want_logits) {
             int rc = engine_score(e, s->ids, s->count, options_int(o, OPT_CHUNK), first_row, take_row, s,
                                   NULL, s->err);
             if (rc != 0)
@@ -131,13 +125,14 @@ static int score_windows(foray_engine *e, const options *o, const id_list *list,
 static int open_logits(const options *o, scoring *s)
 {
     s->last_only = strcmp(options_string(o, OPT_LOGITS_ROWS), "last") == 0;
-    if (!options_has(o, OPT_LOGITS))
+    if (!options_has(o, OPT_LOGITS)) {
+        if (options_has(o, OPT_LOGITS_ROWS))
+            log_warning("--logits-rows has no effect without --logits");
         return 0;
-    s->logits_path = options_string(o, OPT_LOGITS);
-    s->logits = fopen(s->logits_path, "wb");
-    return s->logits
-               ? 0
-               : fail(s->err, FORAY_EFILE, "%s: cannot be written: %s", s->logits_path, strerror(errno));
+    }
+    int rc = file_create(options_string(o, OPT_LOGITS), &s->logits, s->err);
+    s->want_logits = rc == 0;
+    return rc;
 }
 
 static int score(foray_engine *e, const options *o, foray_error *err)
@@ -151,8 +146,10 @@ static int score(foray_engine *e, const options *o, foray_error *err)
     if (rc == 0)
         rc = score_windows(e, o, &list, &s);
     int64_t wall = clock_ns() - start;
-    if (s.logits && fclose(s.logits) != 0 && rc == 0)
-        rc = fail(err, FORAY_EFILE, "%s: cannot be written: %s", s.logits_path, strerror(errno));
+    if (s.want_logits && rc == 0)
+        rc = file_commit(&s.logits, err);
+    else if (s.want_logits)
+        file_abandon(&s.logits);
     id_list_free(&list);
     if (rc != 0)
         return rc;

@@ -4,6 +4,8 @@
  */
 #include "cli/setup.h"
 
+#include <string.h>
+
 #include "base/log.h"
 #include "base/rng.h"
 #include "cli/model_path.h"
@@ -39,6 +41,34 @@ foray_config setup_config(const options *o, const char *path)
     };
 }
 
+/* One line that an option that was given does nothing. */
+static void warn_unused(const options *o, option_id id, const char *name, const char *why)
+{
+    if (options_has(o, id))
+        log_warning("--%s has no effect: %s", name, why);
+}
+
+void setup_warn_spec(const options *o)
+{
+    if (strcmp(options_string(o, OPT_SPEC), "off") != 0)
+        return;
+    warn_unused(o, OPT_SPEC_TOKENS, "spec-tokens", "--spec is off");
+    warn_unused(o, OPT_SPEC_BUDGET, "spec-budget", "--spec is off");
+}
+
+static void warn_sampling(const options *o, const foray_engine *engine)
+{
+    foray_request_config c;
+    setup_request(o, engine, &c);
+    if (c.sampling.temperature > 0)
+        return;
+    const char *why = options_has(o, OPT_TEMP) ? "--temp 0 is greedy" : "the model's own --temp 0 is greedy";
+    warn_unused(o, OPT_TOP_K, "top-k", why);
+    warn_unused(o, OPT_TOP_P, "top-p", why);
+    warn_unused(o, OPT_MIN_P, "min-p", why);
+    warn_unused(o, OPT_SEED, "seed", why);
+}
+
 int setup_open(const options *o, foray_engine **out, foray_error *err)
 {
     const char *model = options_string(o, OPT_MODEL);
@@ -51,6 +81,8 @@ int setup_open(const options *o, foray_engine **out, foray_error *err)
     if ((rc = foray_open(&config, &engine, err)))
         goto done;
     announce(engine);
+    setup_warn_spec(o);
+    warn_sampling(o, engine);
     if (options_has(o, OPT_STEPS) && (rc = foray_steps_open(engine, options_string(o, OPT_STEPS), err))) {
         foray_close(engine);
         goto done;

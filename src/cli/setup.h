@@ -9,8 +9,11 @@
 /* What options say about an engine; path: the model's, borrowed like the options' strings. */
 foray_config setup_config(const options *o, const char *path);
 
-/* Finds the model and opens it with progress on a terminal; says on stderr what was opened (not with -q), and
- * opens the steps file where one is asked for. *out is owned: foray_close. */
+/* Warns of options about speculation that --spec off leaves without effect, a line for each. */
+void setup_warn_spec(const options *o);
+
+/* Finds the model and opens it with progress on a terminal; says on stderr what was opened (not with -q), warns of
+ * options that others leave without effect, and opens the steps file where one is asked for. *out is owned: foray_close. */
 int setup_open(const options *o, foray_engine **out, foray_error *err);
 
 /* Fills what options decide about a request: length, stops, sampling over the model's own defaults. A seed

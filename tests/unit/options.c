@@ -179,9 +179,9 @@ static void a_value_out_of_range_is_named_with_its_range(void **state)
 {
     (void)state;
     assert_refused(COMMAND_RUN, ARGV("-t", "0"), NOTHING,
-                   "--threads: 0: not a whole number from 1 to 1024 or auto");
+                   "--threads: 0: not a whole number from 1 to 64 or auto");
     assert_refused(COMMAND_RUN, ARGV(), ENVIRONMENT("FORAY_THREADS=lots"),
-                   "FORAY_THREADS: lots: not a whole number from 1 to 1024 or auto");
+                   "FORAY_THREADS: lots: not a whole number from 1 to 64 or auto");
     assert_refused(COMMAND_RUN, ARGV("--top-p", "1.5"), NOTHING,
                    "--top-p: 1.5: not a number from 0 to 1 or model");
     assert_refused(COMMAND_RUN, ARGV("--spec", "nextn"), NOTHING, "--spec: nextn: not one of auto|off|ngram");

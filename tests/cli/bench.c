@@ -1,0 +1,131 @@
+/* bench.c: `foray bench` as a script meets it: the fields of every row, and what cannot be measured. No test here looks
+ * at a time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "support/cli_program.h"
+#include "support/tiny.h"
+
+#define RUN(setting, ...) cli_run((const char *const[]) { __VA_ARGS__, NULL }, NULL, setting)
+
+static char model[512];
+
+static int make_model(void **state)
+{
+    (void)state;
+    tiny_spec spec = tiny_default();
+    snprintf(model, sizeof model, "%s", tiny_gguf(&spec));
+    return 0;
+}
+
+static void assert_refused(cli_result r, int status, const char *text)
+{
+    if (!r.err.data || !strstr(r.err.data, text))
+        fail_msg("stderr does not say '%s' but: %s", text, r.err.data ? r.err.data : "");
+    assert_int_equal(r.status, status);
+    assert_int_equal(r.out.len, 0);
+    cli_free(&r);
+}
+
+/* The row of a test, which must be there. */
+static json_t *row(json_t *rows, const char *test)
+{
+    size_t i;
+    json_t *r;
+    json_array_foreach(rows, i,
+                       r) if (strcmp(json_string_value(json_object_get(r, "test")), test) == 0) return r;
+    fail_msg("there is no row %s", test);
+    return NULL;
+}
+
+static double number(const json_t *o, const char *key)
+{
+    json_t *value = json_object_get(o, key);
+    if (!json_is_number(value))
+        fail_msg("%s is missing or no number", key);
+    return json_number_value(value);
+}
+
+static void every_row_has_the_documented_fields(void **state)
+{
+    (void)state;
+    static const char *const texts[] = { "test",    "isa",      "commit",         "build_commit",
+                                         "machine", "cpu_info", "model_filename", "model_type" };
+    static const char *const numbers[] = { "n_prompt",        "n_gen",     "n_depth",       "n_rows",
+                                           "n_requests",      "avg_ns",    "stddev_ns",     "avg_ts",
+                                           "stddev_ts",       "ms_median", "bytes_touched", "read_bandwidth",
+                                           "bandwidth_share", "threads",   "n_threads",     "model_size",
+                                           "model_n_params" };
+    static const char *const lists[] = { "samples_ns", "samples_ts", "ms_samples" };
+    cli_result r = RUN(NULL, "bench", "-m", model, "-p", "8", "-n", "4", "-pg", "6,3", "-r", "2", "--rows",
+                       "4,1", "--spec", "off", "--roofline", "-o", "json");
+    if (r.status)
+        fail_msg("status %d: %s", r.status, r.err.data);
+    json_t *rows = json_loadb(r.out.data, r.out.len, 0, NULL), *one;
+    size_t i, kernels = 0;
+    assert_true(json_is_array(rows));
+    json_array_foreach(rows, i, one)
+    {
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++)
+            assert_true(json_is_string(json_object_get(one, texts[k])));
+        if (strncmp(json_string_value(json_object_get(one, "test")), "roofline ", 9) == 0) {
+            kernels++;
+            continue;
+        }
+        for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
+            (void)number(one, numbers[k]);
+        for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+            assert_true(json_array_size(json_object_get(one, lists[k])) > 0);
+    }
+    assert_true(number(row(rows, "pp8"), "n_prompt") == 8);
+    assert_true(number(row(rows, "tg4"), "n_gen") == 4);
+    assert_true(number(row(rows, "pg9"), "n_gen") == 3);
+    assert_true(number(row(rows, "verify4"), "n_rows") == 4);
+    assert_true(number(row(rows, "verify4"), "ratio") > 0);
+    assert_true(number(row(rows, "load"), "peak_bytes") > 0);
+    assert_true(number(row(rows, "load"), "packed_bytes") > 0);
+    assert_true(number(row(rows, "roofline matmul"), "calls_per_round") > 0);
+    assert_true(kernels > 3);
+    json_decref(rows);
+    cli_free(&r);
+}
+
+static void what_cannot_be_measured_is_refused_by_name(void **state)
+{
+    (void)state;
+    assert_refused(RUN(NULL, "bench", "-m", model, "-p", "0", "-n", "512", "--spec", "off"), 1,
+                   "--n-gen 512");
+    assert_refused(RUN(NULL, "bench", "-m", model, "-p", "500", "-d", "100"), 1, "--n-depth 100");
+    assert_refused(RUN(NULL, "bench", "-m", model, "-p", "0", "-n", "0", "-pg", "500,20"), 1, "--pg 500");
+    assert_refused(RUN(NULL, "bench", "-m", model, "--rows", "2,4,2"), 2, "--rows");
+    assert_refused(RUN(NULL, "bench", "-m", model, "--rows", "17"), 2, "--rows");
+    assert_refused(RUN(NULL, "bench", "-m", model, "--roofline", "-o", "csv"), 2, "--roofline");
+}
+
+static void the_longest_generation_that_fits_is_measured(void **state)
+{
+    (void)state;
+    cli_result r = RUN(NULL, "bench", "-m", model, "-p", "0", "-n", "510", "-r", "1", "--spec", "off",
+                       "--spec-tokens", "3", "-o", "jsonl");
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.out.data, "\"n_gen\":510,"));
+    assert_non_null(strstr(r.err.data, "--spec-tokens has no effect"));
+    cli_free(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_row_has_the_documented_fields),
+        cmocka_unit_test(what_cannot_be_measured_is_refused_by_name),
+        cmocka_unit_test(the_longest_generation_that_fits_is_measured),
+    };
+    return cmocka_run_group_tests(tests, make_model, NULL);
+}
