@@ -252,7 +252,8 @@ static int bench_pair(bench *b, const bench_prompt *p, bench_row *r, double *spe
         round_set_drafter(engine_round(b->engine), d);
         foray_free(ids);
     }
-    if (rc == 0) {
+    if (rc == 0 && a[0].account.decode_ns > 0 &&
+        a[1].account.steps > 0) { /* else it ended with its first token */
         r->same_text = r->same_text && a[0].count == a[1].count &&
                        memcmp(a[0].tokens, a[1].tokens, sizeof(int32_t) * (size_t)a[0].count) == 0;
         speed[r->samples] = (double)a[0].account.decode_ns / (double)a[1].account.decode_ns;
@@ -281,7 +282,11 @@ static int bench_class_row(bench *b, const char *kind, int tokens)
         for (int i = 0; i < BENCH_PROMPT_COUNT && rc == 0 && r->samples < BENCH_MOST_SAMPLES; i++)
             if (strcmp(BENCH_PROMPTS[i].kind, kind) == 0)
                 rc = bench_pair(b, &BENCH_PROMPTS[i], r, speed, tokens);
-    if (rc != 0)
+    if (rc == 0 && r->samples == 0) {
+        log_warning("no row %s: every answer ended with its first token", r->test);
+        b->count--;
+    }
+    if (rc != 0 || r->samples == 0)
         return rc;
     double ones[BENCH_MOST_SAMPLES];
     for (int i = 0; i < r->samples; i++)

@@ -130,6 +130,7 @@ static void the_json_account_adds_up(void **state)
     assert_int_equal(whole(timings, "draft_n"), whole(speculation, "num_draft_tokens"));
     assert_int_equal(whole(timings, "draft_n_accepted"), whole(speculation, "num_accepted_draft_tokens"));
     assert_string_equal(json_string_value(json_object_get(speculation, "kind")), "ngram");
+    assert_string_equal(json_string_value(json_object_get(speculation, "accept")), "coupled");
     assert_true(json_is_number(json_object_get(speculation, "net_ms_saved")));
     assert_true(json_is_string(json_object_get(speculation, "verdict")));
     assert_int_equal(json_object_size(phases), FORAY_PHASES);
@@ -303,6 +304,108 @@ static void an_interrupt_ends_the_text_and_still_gives_the_account(void **state)
     cli_free(&r);
 }
 
+static void an_interrupted_text_is_that_of_its_tokens(void **state)
+{
+    (void)state;
+    tiny_spec spec = tiny_default();
+    spec.context = 1 << 15;
+    const char *path = tiny_gguf(&spec);
+    const char *const arguments[] = { "run", "-m", path, "-p", PROMPT, "--temp", "0", "--ignore-eos", NULL };
+    cli_result r = cli_interrupt(arguments);
+    const char *said = strstr(r.err.data, " of prompt in "), *count = said ? strstr(said, " · ") : NULL;
+    assert_non_null(count);
+    char n[16];
+    snprintf(n, sizeof n, "%d", atoi(count + strlen(" · ")));
+    cli_result whole =
+        RUN(NULL, "run", "-m", path, "-p", PROMPT, "--temp", "0", "--ignore-eos", "-n", n, "-q");
+    assert_int_equal(whole.status, 0);
+    assert_string_equal(r.out.data, whole.out.data);
+    cli_free(&r);
+    cli_free(&whole);
+}
+
+static void a_step_that_fails_keeps_its_text_and_the_account(void **state)
+{
+    (void)state;
+    if (access("/dev/full", W_OK) != 0)
+        skip();
+    const char *const plain[] = { "run", "-m", model, "-p", PROMPT, "-n", "60", "--temp", "0", "-q", NULL };
+    cli_result expected = cli_run(plain, NULL, NULL);
+    cli_result r =
+        RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "60", "--temp", "0", "--steps", "/dev/full");
+    assert_int_equal(r.status, 1);
+    assert_non_null(strstr(r.err.data, "/dev/full"));
+    if (r.out.len > 0) { /* else opening the file failed already */
+        assert_string_equal(r.out.data, expected.out.data);
+        assert_non_null(strstr(r.err.data, "time "));
+    }
+    cli_free(&expected);
+    cli_free(&r);
+}
+
+static void a_closed_pipe_ends_the_text_and_still_gives_the_account(void **state)
+{
+    (void)state;
+    char line[2048];
+    tiny_spec spec = tiny_default();
+    spec.context = 1 << 13;
+    const char *path = tiny_gguf(&spec), *said = tiny_path(tiny_folder(), "said");
+    snprintf(line, sizeof line,
+             "(%s/foray run -m %s -p x --ignore-eos 2>%s; echo $? >>%s) | head -c 8 >/dev/null", FORAY_BUILD,
+             path, said, said);
+    assert_true(system(line) != -1);
+    char *data;
+    size_t bytes;
+    assert_int_equal(file_read(said, 1 << 20, &data, &bytes, NULL), 0);
+    assert_non_null(strstr(data, "time "));
+    assert_non_null(strstr(data, "standard output"));
+    assert_int_equal(data[bytes - 2], '1');
+    mem_free(MEM_GENERAL, data, bytes + 1);
+}
+
+/* The lines of warning that a run with options prints. */
+static void assert_warned(cli_result r, const char *const *names, size_t count)
+{
+    size_t lines = 0;
+    for (const char *at = r.err.data; at && (at = strstr(at, "warning:")); at++)
+        lines++;
+    assert_int_equal(r.status, 0);
+    for (size_t i = 0; i < count; i++)
+        if (!strstr(r.err.data, names[i]))
+            fail_msg("stderr does not name %s: %s", names[i], r.err.data);
+    assert_int_equal(lines, count);
+    cli_free(&r);
+}
+
+static void options_that_others_turn_off_are_warned_of(void **state)
+{
+    (void)state;
+    static const char *const sampling[] = { "--top-k", "--top-p", "--min-p", "--seed" };
+    static const char *const drafts[] = { "--spec-tokens", "--spec-budget" };
+    assert_warned(RUN(NULL, "run", "-m", model, "-p", "x", "-n", "2", "-q", "--temp", "0", "--top-k", "5",
+                      "--top-p", ".5", "--min-p", ".1", "-s", "1"),
+                  sampling, 4);
+    assert_warned(RUN(NULL, "run", "-m", model, "-p", "x", "-n", "2", "-q", "--spec", "off", "--spec-tokens",
+                      "3", "--spec-budget", "2"),
+                  drafts, 2);
+    assert_warned(RUN(NULL, "run", "-m", model, "-p", "x", "-n", "2", "-q", "--temp", "1", "--top-k", "5",
+                      "-s", "1", "--spec-tokens", "3"),
+                  NULL, 0);
+}
+
+static void the_bounds_of_an_option_are_accepted_by_the_engine(void **state)
+{
+    (void)state;
+    assert_warned(RUN(NULL, "run", "-m", model, "-p", "x", "-n", "2", "-q", "--spec-tokens", "15",
+                      "--spec-budget", "15", "-t", "64"),
+                  NULL, 0);
+    assert_warned(RUN(NULL, "run", "-m", model, "-p", "x", "-n", "1", "-q", "--spec-tokens", "1",
+                      "--spec-budget", "1", "-t", "1"),
+                  NULL, 0);
+    assert_refused(RUN(NULL, "run", "-m", model, "-p", "x", "--spec-tokens", "16"), 2, "1 to 15");
+    assert_refused(RUN(NULL, "run", "-m", model, "-p", "x", "-t", "65"), 2, "1 to 64");
+}
+
 static void a_full_disk_at_stdout_is_an_error(void **state)
 {
     (void)state;
@@ -329,6 +432,11 @@ int main(void)
         cmocka_unit_test(a_model_is_found_in_the_hugging_face_cache_by_what_refs_main_names),
         cmocka_unit_test(inspect_lists_what_the_file_holds),
         cmocka_unit_test(an_interrupt_ends_the_text_and_still_gives_the_account),
+        cmocka_unit_test(an_interrupted_text_is_that_of_its_tokens),
+        cmocka_unit_test(a_step_that_fails_keeps_its_text_and_the_account),
+        cmocka_unit_test(a_closed_pipe_ends_the_text_and_still_gives_the_account),
+        cmocka_unit_test(options_that_others_turn_off_are_warned_of),
+        cmocka_unit_test(the_bounds_of_an_option_are_accepted_by_the_engine),
         cmocka_unit_test(a_full_disk_at_stdout_is_an_error),
     };
     return cmocka_run_group_tests(tests, make_model, NULL);
