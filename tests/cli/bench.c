@@ -97,6 +97,22 @@ static void every_row_has_the_documented_fields(void **state)
     cli_free(&r);
 }
 
+static void speculation_is_measured_against_the_same_text(void **state)
+{
+    (void)state;
+    tiny_spec spec = tiny_default();
+    spec.context = 2048;
+    cli_result r = RUN(NULL, "bench", "-m", tiny_gguf(&spec), "-p", "0", "-n", "0", "-r", "1", "-o", "json");
+    if (r.status)
+        fail_msg("status %d: %s", r.status, r.err.data);
+    json_t *rows = json_loadb(r.out.data, r.out.len, 0, NULL), *edit = row(rows, "sd edit ngram");
+    assert_true(json_is_true(json_object_get(edit, "same_text")));
+    assert_true(number(edit, "mean_acceptance_length") >= 1);
+    assert_true(json_is_number(json_object_get(edit, "net_ms_saved")));
+    json_decref(rows);
+    cli_free(&r);
+}
+
 static void what_cannot_be_measured_is_refused_by_name(void **state)
 {
     (void)state;
@@ -124,6 +140,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_has_the_documented_fields),
+        cmocka_unit_test(speculation_is_measured_against_the_same_text),
         cmocka_unit_test(what_cannot_be_measured_is_refused_by_name),
         cmocka_unit_test(the_longest_generation_that_fits_is_measured),
     };
