@@ -39,7 +39,7 @@ static int make_model(void **state)
 static json_t *parsed(const buf *text)
 {
     json_error_t fault;
-    json_t *value = json_loadb(text->data, text->len, 0, &fault);
+    json_t *value = json_loadb(text->data, text->len, JSON_ALLOW_NUL, &fault); /* any byte may be a token */
     if (!value)
         fail_msg("not JSON: %s: %s", fault.text, text->data);
     return value;

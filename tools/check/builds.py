@@ -1,8 +1,11 @@
 """builds.py: everything compiles with gcc and with clang, warnings being errors."""
 import os
+import re
 import subprocess
 
 import tree
+
+FAULT = re.compile(r"\berror: |undefined reference|multiple definition|CMake Error")
 
 
 def build(compiler, folder, *settings):
@@ -14,7 +17,7 @@ def build(compiler, folder, *settings):
                     ["cmake", "--build", folder, "-j", str(os.cpu_count() or 2), "--", "-k"]):
         run = subprocess.run(command, cwd=tree.ROOT, env=environment, capture_output=True, text=True)
         if run.returncode:
-            lines = [line for line in (run.stdout + run.stderr).splitlines() if "error" in line.lower()]
+            lines = [line for line in (run.stdout + run.stderr).splitlines() if FAULT.search(line)]
             return [f"{compiler}: {line}" for line in lines[:20] or (run.stdout + run.stderr).splitlines()[-20:]]
     return []
 
