@@ -13,7 +13,7 @@ enum { BENCH_MOST_SAMPLES = 512 };
 /* One test. Samples are milliseconds per test run (pp, tg, pg), per round (verify), per pair (sd), or of opening
  * the model (load). */
 typedef struct {
-    char test[32]; /* "pp512", "tg128 @ d64", "verify4", "sd edit ngram", "load" */
+    char test[64]; /* "pp512", "tg128 @ d64", "verify4", "sd edit ngram", "load" */
     int n_prompt, n_gen, n_depth, n_rows, n_requests;
     double ms[BENCH_MOST_SAMPLES];
     int samples;
