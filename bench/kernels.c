@@ -39,10 +39,10 @@ typedef struct {
     packed_weight w[MAX_MATRICES];
     matmul_epilogue epilogue[MAX_MATRICES];
     int matrices;
-    size_t bytes;   /* of all weights */
+    size_t bytes;    /* of all weights */
     double products; /* per row */
-    int widest;     /* input or output */
-    float *x, *out; /* [MAX_ROWS, widest] */
+    int widest;      /* input or output */
+    float *x, *out;  /* [MAX_ROWS, widest] */
     void *ready;
     size_t ready_bytes, scratch_bytes, xout_bytes;
     void *scratch[MAX_THREADS];
@@ -92,8 +92,15 @@ static void add_model(bench *b, dtype type, const char *model)
 static args_matmul args_of(const bench *b, int matrix, int rows)
 {
     const packed_weight *w = &b->w[matrix];
-    args_matmul a = { .rows.max = rows, .w = w, .x = b->x, .x_stride = (size_t)w->cols, .norm = b->x, .eps = 1e-5f,
-                      .epilogue = b->epilogue[matrix], .out = b->out, .out_stride = (size_t)w->rows };
+    args_matmul a = { .rows.max = rows,
+                      .w = w,
+                      .x = b->x,
+                      .x_stride = (size_t)w->cols,
+                      .norm = b->x,
+                      .eps = 1e-5f,
+                      .epilogue = b->epilogue[matrix],
+                      .out = b->out,
+                      .out_stride = (size_t)w->rows };
     if (b->matrices > 1 && matrix == b->matrices - 1 && rows > 8)
         a.rows.max = 1; /* the head of a prefill: its last row */
     else if (rows > 8) {
@@ -159,8 +166,14 @@ static void step_thread(void *user, int thread)
     for (int m = 0; m < b->matrices; m++) {
         const args_matmul a = args_of(b, m, s->rows);
         if (!a.x) {
-            const args_quant q = { .rows = a.rows, .x = b->x, .x_stride = a.x_stride, .cols = a.w->cols,
-                                   .norm = b->x, .eps = a.eps, .form = a.w->form, .out = a.ready };
+            const args_quant q = { .rows = a.rows,
+                                   .x = b->x,
+                                   .x_stride = a.x_stride,
+                                   .cols = a.w->cols,
+                                   .norm = b->x,
+                                   .eps = a.eps,
+                                   .form = a.w->form,
+                                   .out = a.ready };
             run_share(&b->table->kernel[KERNEL_QUANT], &(kernel_args) { .quant = q }, thread, s->threads,
                       b->scratch[thread]);
             team_barrier(b->team);
@@ -228,10 +241,11 @@ static void report_steps(bench *b, dtype type, const options *o)
         for (int i = 0; i < o->rounds; i++)
             share[i] = (double)b->bytes / s[i] / bandwidth[i];
         compare_ratio v = compare_pairs(s, one_row, o->rounds);
-        printf("%-5s T%d  R=%-3d %8.3f ms [%.3f … %.3f] best %.3f  %6.1f GB/s  %.2f of B2  x%.2f [%.2f … %.2f]\n",
-               dtype_get(type)->name, st->threads, st->rows, m.median * 1e3, m.low * 1e3, m.high * 1e3, m.best * 1e3,
-               (double)b->bytes / m.median * 1e-9, compare_summarise(share, o->rounds).median, v.ratio, v.low,
-               v.high);
+        printf("%-5s T%d  R=%-3d %8.3f ms [%.3f … %.3f] best %.3f  %6.1f GB/s  %.2f of B2  x%.2f [%.2f … "
+               "%.2f]\n",
+               dtype_get(type)->name, st->threads, st->rows, m.median * 1e3, m.low * 1e3, m.high * 1e3,
+               m.best * 1e3, (double)b->bytes / m.median * 1e-9, compare_summarise(share, o->rounds).median,
+               v.ratio, v.low, v.high);
     }
     free(samples);
     fflush(stdout);
@@ -246,8 +260,12 @@ static void report_rate(bench *b, dtype type, const options *o)
     printf("%-5s one thread, %zu KiB of weights:", dtype_get(type)->name, whole.w->bytes >> 10);
     for (int i = 0; i < o->row_count; i++) {
         const kernel_args a = { .matmul = args_of(b, 0, o->rows[i]) };
-        const args_quant q = { .rows.max = o->rows[i], .x = b->x, .x_stride = (size_t)whole.w->cols,
-                               .cols = whole.w->cols, .form = whole.w->form, .out = a.matmul.ready };
+        const args_quant q = { .rows.max = o->rows[i],
+                               .x = b->x,
+                               .x_stride = (size_t)whole.w->cols,
+                               .cols = whole.w->cols,
+                               .form = whole.w->form,
+                               .out = a.matmul.ready };
         if (!a.matmul.x)
             matmul_run_kernel(&b->table->kernel[KERNEL_QUANT], &(kernel_args) { .quant = q });
         for (int r = 0; r < o->rounds; r++) {
@@ -287,9 +305,9 @@ static void report_prefill(bench *b, dtype type, const options *o)
         compare_summary m = compare_summarise(ms, o->rounds);
         printf("%-5s T%d  prefill %d rows %8.1f ms [%.1f … %.1f] best %.1f  %7.0f tok/s  %.0f GMAC/s  "
                "%.2f of the fma peak (%.0f), %.2f of int8's (%.0f)\n",
-               dtype_get(type)->name, s.threads, s.rows, m.median * 1e3, m.low * 1e3, m.high * 1e3, m.best * 1e3,
-               s.rows / m.median, products / m.median * 1e-9, products / m.median / peak_fma, peak_fma * 1e-9,
-               peak_int8 > 0 ? products / m.median / peak_int8 : 0, peak_int8 * 1e-9);
+               dtype_get(type)->name, s.threads, s.rows, m.median * 1e3, m.low * 1e3, m.high * 1e3,
+               m.best * 1e3, s.rows / m.median, products / m.median * 1e-9, products / m.median / peak_fma,
+               peak_fma * 1e-9, peak_int8 > 0 ? products / m.median / peak_int8 : 0, peak_int8 * 1e-9);
         fflush(stdout);
         free(samples);
     }
@@ -358,7 +376,11 @@ static bool parse(int argc, char **argv, options *o)
         return false;
     if (o->rounds < 1 || o->rounds > 2000)
         o->rounds = step_mode ? 15 : rate ? 200 : 5;
-    o->row_count = parse_numbers(rows ? rows : step_mode ? "1,2,4,8" : rate ? "1,2,3,4,6,8,64" : "512", o->rows);
+    o->row_count = parse_numbers(rows        ? rows
+                                 : step_mode ? "1,2,4,8"
+                                 : rate      ? "1,2,3,4,6,8,64"
+                                             : "512",
+                                 o->rows);
     o->type_count = parse_types(types, o->types);
     return o->row_count > 0 && o->type_count > 0 && o->threads >= 1 && o->threads <= MAX_THREADS &&
            (strcmp(o->model, "135m") == 0 || strcmp(o->model, "1b") == 0);
@@ -370,8 +392,9 @@ int main(int argc, char **argv)
     bench b = { 0 };
     foray_error err;
     if (!parse(argc, argv, &o)) {
-        fprintf(stderr, "usage: bench_kernels [step|rate|prefill] [--model 135m|1b] [--type Q4_1,…] [--isa NAME]\n"
-                        "                     [--rounds N] [--rows 1,2,4,8] [--threads N]\n");
+        fprintf(stderr,
+                "usage: bench_kernels [step|rate|prefill] [--model 135m|1b] [--type Q4_1,…] [--isa NAME]\n"
+                "                     [--rounds N] [--rows 1,2,4,8] [--threads N]\n");
         return 2;
     }
     if (kernel_table_get(o.isa, &b.table, &err) != 0 || team_open(o.threads, &b.team, &err) != 0 ||
@@ -379,7 +402,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_kernels: %s\n", err.text);
         return 1;
     }
-    printf("isa %s, %d threads, barrier %.0f ns\n", b.table->name, o.threads, peaks_barrier_ns(b.peaks, o.threads));
+    printf("isa %s, %d threads, barrier %.0f ns\n", b.table->name, o.threads,
+           peaks_barrier_ns(b.peaks, o.threads));
     for (int t = 0; t < o.type_count; t++) {
         if (strcmp(o.mode, "rate") == 0)
             add_matrix(&b, o.types[t], 1024, 768, EPILOGUE_STORE);

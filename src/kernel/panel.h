@@ -24,7 +24,8 @@ typedef struct {
 /* The first byte of the panel that starts at `row`. */
 static inline void *panel_at(activation_form form, int cols, void *data, int row)
 {
-    size_t bytes = form == ACTIVATION_Q8 ? (size_t)cols / 32 * sizeof(q8_block) : (size_t)cols * sizeof(float);
+    size_t bytes =
+        form == ACTIVATION_Q8 ? (size_t)cols / 32 * sizeof(q8_block) : (size_t)cols * sizeof(float);
     return (char *)data + (size_t)row * bytes;
 }
 

@@ -130,7 +130,8 @@ static void pack_blocks(dtype type, const uint8_t *src, int cols, int lanes, int
 {
     const weight_layout l = weight_layout_of(type, lanes);
     const size_t source_bytes = (size_t)dtype_get(type)->bytes;
-    const bool min = type == DTYPE_Q4_1 || type == DTYPE_Q5_1, five = type == DTYPE_Q5_0 || type == DTYPE_Q5_1;
+    const bool min = type == DTYPE_Q4_1 || type == DTYPE_Q5_1,
+               five = type == DTYPE_Q5_0 || type == DTYPE_Q5_1;
     const int words = type == DTYPE_Q8_0 ? 8 : 4;
     const uint32_t flip = type == DTYPE_Q8_0 && lanes == 16 ? 0x80808080u : 0;
     for (int b = 0; b < cols / SUB; b++, src += source_bytes) {
@@ -232,8 +233,9 @@ static void pack_plain(dtype type, const uint8_t *src, int cols, int lanes, int 
         return;
     }
     for (int k = 0; k < cols; k++) {
-        size_t at = type == DTYPE_F16 ? (size_t)k * (size_t)lanes + (size_t)lane
-                                      : 2 * ((size_t)(k / 2) * (size_t)lanes + (size_t)lane) + (size_t)(k & 1);
+        size_t at = type == DTYPE_F16
+                        ? (size_t)k * (size_t)lanes + (size_t)lane
+                        : 2 * ((size_t)(k / 2) * (size_t)lanes + (size_t)lane) + (size_t)(k & 1);
         memcpy(group + 2 * at, src + 2 * (size_t)k, 2);
     }
 }
@@ -289,8 +291,8 @@ int weight_pack(const weight_source *sources, int count, bool interleave, int la
                     sources[0].cols, info->name, info->block);
     packed_weight w;
     if (!plan_matrix(sources, count, interleave, lanes, &w) || !(w.data = mem_alloc(MEM_WEIGHTS, w.bytes)))
-        return fail(err, FORAY_ENOMEM, "weights: no memory to pack %d rows of %d columns (%s)", w.rows, w.cols,
-                    info->name);
+        return fail(err, FORAY_ENOMEM, "weights: no memory to pack %d rows of %d columns (%s)", w.rows,
+                    w.cols, info->name);
 
     const size_t row_bytes = (size_t)w.cols / (size_t)info->block * (size_t)info->bytes;
     int source = 0, row = 0; /* of the next packed row, when not interleaved */
@@ -359,8 +361,8 @@ void weight_read_block(const packed_weight *w, int group, int lane, int block32,
     const uint8_t *run = w->data + (size_t)group * w->group_bytes +
                          (size_t)(b / l.run) * (l.header + (size_t)l.run * l.quants);
     const uint8_t *scale = run + (size_t)(b % l.run) * l.scale;
-    const uint8_t *quants = run + l.header + (size_t)(b % l.run) * l.quants +
-                            (size_t)sub * lane_quants(w->type) * (size_t)lanes;
+    const uint8_t *quants =
+        run + l.header + (size_t)(b % l.run) * l.quants + (size_t)sub * lane_quants(w->type) * (size_t)lanes;
     int value[SUB], centre = 0;
     read_values(bits, lanes, lane, quants, value);
     out->min = 0;
@@ -378,8 +380,8 @@ void weight_read_block(const packed_weight *w, int group, int lane, int block32,
     case DTYPE_Q6_K:
         centre = 32;
         for (int h = 0; h < 2; h++)
-            out->scale[h] = f16_at(scale + 16 * lanes + 2 * lane) *
-                            (float)(int8_t)scale[(2 * sub + h) * lanes + lane];
+            out->scale[h] =
+                f16_at(scale + 16 * lanes + 2 * lane) * (float)(int8_t)scale[(2 * sub + h) * lanes + lane];
         break;
     default:
         centre = w->type == DTYPE_Q4_0 ? 8 : w->type == DTYPE_Q5_0 ? 16 : 0;

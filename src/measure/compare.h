@@ -29,8 +29,8 @@ typedef struct {
 compare_summary compare_summarise(const double *samples, int n);
 
 typedef struct {
-    double ratio;     /* median of a[i] / b[i] */
-    double low, high; /* the interval that holds the true median with `confidence` */
+    double ratio;      /* median of a[i] / b[i] */
+    double low, high;  /* the interval that holds the true median with `confidence` */
     double confidence; /* 0.95 or a little more; less when n < 6, whose interval is smallest to largest */
 } compare_ratio;
 

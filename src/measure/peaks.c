@@ -249,7 +249,8 @@ static void read_share(void *user, int thread)
 double peaks_read(peaks *p, int threads)
 {
     const double seconds = seconds_of(p, threads, read_share);
-    return (double)(p->bytes / (size_t)p->threads / (64 * STREAMS) * (64 * STREAMS) * (size_t)p->threads) / seconds;
+    return (double)(p->bytes / (size_t)p->threads / (64 * STREAMS) * (64 * STREAMS) * (size_t)p->threads) /
+           seconds;
 }
 
 static void compute(void *user, int thread)

@@ -25,8 +25,8 @@ struct team {
     int active;           /* of the current run */
     void (*f)(void *user, int thread);
     void *user;
-    _Atomic unsigned run;               /* counts runs; the members wait for it to change */
-    pthread_mutex_t lock;               /* for sleeping until it does */
+    _Atomic unsigned run; /* counts runs; the members wait for it to change */
+    pthread_mutex_t lock; /* for sleeping until it does */
     pthread_cond_t changed;
     _Atomic int left __attribute__((aligned(64)));
     _Atomic unsigned generation __attribute__((aligned(64)));

@@ -35,7 +35,8 @@ static float weight_scale(matmul_values values, uint64_t seed, size_t i)
     return values == VALUES_EXTREME ? extreme[word(seed, i) % 8] : 0.02f * unit(seed, i);
 }
 
-uint8_t *matmul_random_weights(dtype type, int rows, int cols, matmul_values values, uint64_t seed, size_t *bytes)
+uint8_t *matmul_random_weights(dtype type, int rows, int cols, matmul_values values, uint64_t seed,
+                               size_t *bytes)
 {
     uint64_t size;
     const dtype_info *info = dtype_get(type);
@@ -75,7 +76,8 @@ uint8_t *matmul_random_weights(dtype type, int rows, int cols, matmul_values val
 float *matmul_random_floats(size_t n, matmul_values values, uint64_t seed)
 {
     static const float extreme[] = { 0, -0.0f, 1e-42f, -1e-38f, 1e30f, -127.5f, 0.5f, 3e-30f };
-    static const float broken[] = { 1, -2, __builtin_inff(), 0.25f, -__builtin_inff(), __builtin_nanf(""), 0, 7 };
+    static const float broken[] = { 1, -2, __builtin_inff(), 0.25f, -__builtin_inff(), __builtin_nanf(""),
+                                    0, 7 };
     float *x = mem_alloc(MEM_GENERAL, n * sizeof *x);
     for (size_t i = 0; i < n; i++) {
         x[i] = unit(seed, i);

@@ -15,7 +15,8 @@ typedef enum {
 } matmul_values;
 
 /* rows x cols of a type as a file holds them; size from dtype_bytes. Owned: mem_free(MEM_GENERAL, …, *bytes). */
-uint8_t *matmul_random_weights(dtype type, int rows, int cols, matmul_values values, uint64_t seed, size_t *bytes);
+uint8_t *matmul_random_weights(dtype type, int rows, int cols, matmul_values values, uint64_t seed,
+                               size_t *bytes);
 
 /* n activations, stride ignored. Owned, n floats. */
 float *matmul_random_floats(size_t n, matmul_values values, uint64_t seed);

@@ -73,23 +73,38 @@ static float *run_case(const kernel_table *t, int lanes, const matmul_case *c, c
     uint64_t half_bytes = 0;
     dtype_bytes(c->type, (uint64_t)half * (uint64_t)c->k, &half_bytes);
     weight_source one = { .data = d->weights, .type = c->type, .rows = c->n, .cols = c->k };
-    weight_source two[2] = { { .data = d->weights, .type = c->type, .rows = half, .cols = c->k },
-                             { .data = d->weights + half_bytes, .type = c->type, .rows = half, .cols = c->k } };
+    weight_source two[2] = {
+        { .data = d->weights, .type = c->type, .rows = half, .cols = c->k },
+        { .data = d->weights + half_bytes, .type = c->type, .rows = half, .cols = c->k }
+    };
     packed_weight w;
-    assert_int_equal(weight_pack(is_gated(c) ? two : &one, is_gated(c) ? 2 : 1, is_gated(c), lanes, &w, NULL), 0);
+    assert_int_equal(weight_pack(is_gated(c) ? two : &one, is_gated(c) ? 2 : 1, is_gated(c), lanes, &w, NULL),
+                     0);
 
     float *out = mem_alloc(MEM_GENERAL, d->out_floats * sizeof(float));
     memcpy(out, d->out, d->out_floats * sizeof(float));
     int32_t live = c->live ? c->live : c->rows;
     args_matmul a = { .rows = { .live = c->live ? &live : NULL, .max = c->rows },
-                      .w = &w, .x = d->x, .x_stride = (size_t)(c->k + c->pad), .norm = c->norm ? d->norm : NULL,
-                      .eps = 1e-5f, .bias = c->bias ? d->bias : NULL, .epilogue = c->epilogue, .out = out,
+                      .w = &w,
+                      .x = d->x,
+                      .x_stride = (size_t)(c->k + c->pad),
+                      .norm = c->norm ? d->norm : NULL,
+                      .eps = 1e-5f,
+                      .bias = c->bias ? d->bias : NULL,
+                      .epilogue = c->epilogue,
+                      .out = out,
                       .out_stride = (size_t)((is_gated(c) ? half : c->n) + c->pad) };
     const size_t bytes = activation_bytes(w.form, c->rows, c->k);
     void *ready = mem_alloc(MEM_GENERAL, bytes);
     if (c->ready) {
-        args_quant q = { .rows = a.rows, .x = a.x, .x_stride = a.x_stride, .cols = c->k, .norm = a.norm,
-                         .eps = a.eps, .form = w.form, .out = activation_at(w.form, c->rows, c->k, ready) };
+        args_quant q = { .rows = a.rows,
+                         .x = a.x,
+                         .x_stride = a.x_stride,
+                         .cols = c->k,
+                         .norm = a.norm,
+                         .eps = a.eps,
+                         .form = w.form,
+                         .out = activation_at(w.form, c->rows, c->k, ready) };
         matmul_run_kernel(&t->kernel[KERNEL_QUANT], &(kernel_args) { .quant = q });
         a.ready = q.out;
         a.x = NULL;
@@ -100,13 +115,15 @@ static float *run_case(const kernel_table *t, int lanes, const matmul_case *c, c
     return out;
 }
 
-static void assert_same_bits(const char *isa, const matmul_case *c, const float *want, const float *got, size_t n)
+static void assert_same_bits(const char *isa, const matmul_case *c, const float *want, const float *got,
+                             size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (memcmp(&want[i], &got[i], 4) != 0 && !(isnan(want[i]) && isnan(got[i])))
-            fail_msg("%s %s: n %d k %d rows %d epilogue %d bias %d norm %d ready %d live %d values %d: [%zu] %a, ref %a",
-                     isa, dtype_get(c->type)->name, c->n, c->k, c->rows, c->epilogue, c->bias, c->norm, c->ready,
-                     c->live, c->values, i, (double)got[i], (double)want[i]);
+            fail_msg("%s %s: n %d k %d rows %d epilogue %d bias %d norm %d ready %d live %d values %d: [%zu] "
+                     "%a, ref %a",
+                     isa, dtype_get(c->type)->name, c->n, c->k, c->rows, c->epilogue, c->bias, c->norm,
+                     c->ready, c->live, c->values, i, (double)got[i], (double)want[i]);
 }
 
 /* The case on every instruction set of this machine, and (one row) on ref with the other packing. */
@@ -147,18 +164,25 @@ static void every_row_count_has_the_bits_of_ref(void **state)
         for (int r = 0; r < 13; r++)
             for (int ready = 0; ready < 2; ready++)
                 if (rows[r] <= 9 || ready == (t + r) % 2)
-                    check_case(&(matmul_case) { .type = types[t], .n = rows[r] > 16 ? 35 : 83, .rows = rows[r],
-                                                .k = whole_blocks(types[t], 96), .ready = ready });
+                    check_case(&(matmul_case) { .type = types[t],
+                                                .n = rows[r] > 16 ? 35 : 83,
+                                                .rows = rows[r],
+                                                .k = whole_blocks(types[t], 96),
+                                                .ready = ready });
 }
 
 static void every_shape_has_the_bits_of_ref(void **state)
 {
     (void)state;
-    static const int shapes[][2] = { { 1, 32 }, { 7, 64 }, { 8, 96 }, { 17, 160 }, { 33, 576 }, { 144, 512 }, { 5, 2048 } };
+    static const int shapes[][2] = { { 1, 32 },   { 7, 64 },    { 8, 96 },  { 17, 160 },
+                                     { 33, 576 }, { 144, 512 }, { 5, 2048 } };
     for (int t = 0; t < TYPES; t++)
         for (int s = 0; s < 7; s++)
             for (int rows = 1; rows <= 9; rows += 4)
-                check_case(&(matmul_case) { .type = types[t], .n = shapes[s][0], .rows = rows, .pad = 3,
+                check_case(&(matmul_case) { .type = types[t],
+                                            .n = shapes[s][0],
+                                            .rows = rows,
+                                            .pad = 3,
                                             .k = whole_blocks(types[t], shapes[s][1]) });
 }
 
@@ -169,7 +193,8 @@ static void floats_take_any_number_of_columns(void **state)
     for (int t = 0; t < 3; t++)
         for (int k = 1; k < 140; k += k < 20 ? 1 : 13)
             for (int rows = 1; rows <= 13; rows += 4)
-                check_case(&(matmul_case) { .type = types[t], .n = 19, .k = k, .rows = rows, .norm = rows > 4 });
+                check_case(
+                    &(matmul_case) { .type = types[t], .n = 19, .k = k, .rows = rows, .norm = rows > 4 });
 }
 
 static void every_epilogue_has_the_bits_of_ref(void **state)
@@ -178,9 +203,15 @@ static void every_epilogue_has_the_bits_of_ref(void **state)
     for (int t = 0; t < TYPES; t++)
         for (int rows = 1; rows <= 11; rows += rows == 1 ? 2 : 8)
             for (int option = 0; option < 16; option++)
-                check_case(&(matmul_case) { .type = types[t], .n = 58, .k = whole_blocks(types[t], 128),
-                                            .rows = rows, .epilogue = (matmul_epilogue)(option / 4),
-                                            .bias = option & 1, .norm = option & 2, .ready = option & 1, .pad = 5 });
+                check_case(&(matmul_case) { .type = types[t],
+                                            .n = 58,
+                                            .k = whole_blocks(types[t], 128),
+                                            .rows = rows,
+                                            .epilogue = (matmul_epilogue)(option / 4),
+                                            .bias = option & 1,
+                                            .norm = option & 2,
+                                            .ready = option & 1,
+                                            .pad = 5 });
 }
 
 /* Rows beyond the live ones are not computed: what stood in out still stands there. */
@@ -191,8 +222,12 @@ static void only_live_rows_are_computed(void **state)
     for (int t = 0; t < TYPES; t++)
         for (int r = 0; r < 5; r++)
             for (int ready = 0; ready < 2; ready++) {
-                matmul_case c = { .type = types[t], .n = 24, .k = whole_blocks(types[t], 64), .rows = rows[r][0],
-                                  .live = rows[r][1], .ready = ready };
+                matmul_case c = { .type = types[t],
+                                  .n = 24,
+                                  .k = whole_blocks(types[t], 64),
+                                  .rows = rows[r][0],
+                                  .live = rows[r][1],
+                                  .ready = ready };
                 check_case(&c);
                 matmul_data d = make_data(&c);
                 float *out = run_case(kernel_table_ref(), 8, &c, &d);
@@ -210,8 +245,12 @@ static void extreme_and_broken_values_have_the_bits_of_ref(void **state)
         for (int values = VALUES_EXTREME; values <= VALUES_BROKEN; values++)
             for (int rows = 1; rows <= 12; rows += rows == 1 ? 3 : 4)
                 for (int norm = 0; norm < 2; norm++)
-                    check_case(&(matmul_case) { .type = types[t], .n = 40, .k = whole_blocks(types[t], 320),
-                                                .rows = rows, .values = (matmul_values)values, .norm = norm });
+                    check_case(&(matmul_case) { .type = types[t],
+                                                .n = 40,
+                                                .k = whole_blocks(types[t], 320),
+                                                .rows = rows,
+                                                .values = (matmul_values)values,
+                                                .norm = norm });
 }
 
 /* A row's bits do not depend on the rows beside it. */
@@ -219,7 +258,9 @@ static void a_row_alone_and_in_a_batch_has_the_same_bits(void **state)
 {
     (void)state;
     for (int t = 0; t < TYPES; t++) {
-        matmul_case c = { .type = types[t], .n = 40, .k = whole_blocks(types[t], 288), .rows = 40, .norm = true };
+        matmul_case c = {
+            .type = types[t], .n = 40, .k = whole_blocks(types[t], 288), .rows = 40, .norm = true
+        };
         matmul_data d = make_data(&c);
         const kernel_table *best;
         assert_int_equal(kernel_table_get(NULL, &best, NULL), 0);
@@ -245,7 +286,9 @@ static void ref_gives_the_product_that_the_formats_say(void **state)
 {
     (void)state;
     for (int t = 0; t < TYPES; t++) {
-        matmul_case c = { .type = types[t], .n = 21, .k = whole_blocks(types[t], 192), .rows = 3, .norm = true };
+        matmul_case c = {
+            .type = types[t], .n = 21, .k = whole_blocks(types[t], 192), .rows = 3, .norm = true
+        };
         matmul_data d = make_data(&c);
         float *got = run_case(kernel_table_ref(), 16, &c, &d);
         const bool blocks = dtype_get(c.type)->block > 1;

@@ -32,7 +32,8 @@ static void read_row(const packed_weight *w, int group, int lane, float *out)
     }
 }
 
-static void assert_row(const packed_weight *w, int group, int lane, const uint8_t *data, int row, const char *what)
+static void assert_row(const packed_weight *w, int group, int lane, const uint8_t *data, int row,
+                       const char *what)
 {
     uint64_t row_bytes;
     float want[COLS], got[COLS];
@@ -41,8 +42,8 @@ static void assert_row(const packed_weight *w, int group, int lane, const uint8_
     read_row(w, group, lane, got);
     for (int k = 0; k < w->cols; k++)
         if (want[k] != got[k])
-            fail_msg("%s %s, %d lanes: group %d lane %d column %d is %a, not %a", dtype_get(w->type)->name, what,
-                     w->lanes, group, lane, k, (double)got[k], (double)want[k]);
+            fail_msg("%s %s, %d lanes: group %d lane %d column %d is %a, not %a", dtype_get(w->type)->name,
+                     what, w->lanes, group, lane, k, (double)got[k], (double)want[k]);
 }
 
 /* Two sources one below the other, the second in an order of its own: 13 + 11 rows. */
@@ -55,8 +56,10 @@ static void rows_follow_one_another_in_the_order_asked_for(void **state)
             size_t bytes[2];
             uint8_t *a = matmul_random_weights(types[t], 13, COLS, VALUES_ORDINARY, 5, &bytes[0]);
             uint8_t *b = matmul_random_weights(types[t], 11, COLS, VALUES_ORDINARY, 6, &bytes[1]);
-            const weight_source sources[2] = { { .data = a, .type = types[t], .rows = 13, .cols = COLS },
-                                               { .data = b, .type = types[t], .rows = 11, .cols = COLS, .order = order } };
+            const weight_source sources[2] = {
+                { .data = a, .type = types[t], .rows = 13, .cols = COLS },
+                { .data = b, .type = types[t], .rows = 11, .cols = COLS, .order = order }
+            };
             packed_weight w;
             assert_int_equal(weight_pack(sources, 2, false, lanes, &w, NULL), 0);
             assert_int_equal(w.rows, 24);

@@ -40,9 +40,10 @@ MATMUL_TEMPLATE bool has_min(dtype type)
 
 MATMUL_TEMPLATE int quant_bits(dtype type)
 {
-    return type == DTYPE_Q8_0 ? 8
-           : type == DTYPE_Q6_K ? 6
-           : type == DTYPE_Q5_0 || type == DTYPE_Q5_1 || type == DTYPE_Q5_K ? 5 : 4;
+    return type == DTYPE_Q8_0                                               ? 8
+           : type == DTYPE_Q6_K                                             ? 6
+           : type == DTYPE_Q5_0 || type == DTYPE_Q5_1 || type == DTYPE_Q5_K ? 5
+                                                                            : 4;
 }
 
 /* What stands for zero in the unsigned quants. */
@@ -68,7 +69,8 @@ MATMUL_TEMPLATE block find_block(dtype type, const uint8_t *w, int b)
     }
     case DTYPE_Q4_K:
     case DTYPE_Q5_K: {
-        const uint8_t *p = w + at / 8 * (2 * F16 + 16 * LANES + 8 * sub), *fine = p + 2 * F16 + at % 8 * LANES;
+        const uint8_t *p = w + at / 8 * (2 * F16 + 16 * LANES + 8 * sub),
+                      *fine = p + 2 * F16 + at % 8 * LANES;
         const __m256 minus = _mm256_xor_ps(load_f16(p + F16), _mm256_set1_ps(-0.0f));
         o.quants = p + 2 * F16 + 16 * LANES + at % 8 * sub;
         o.scale[0] = _mm256_mul_ps(load_f16(p), load_u8(fine));
@@ -126,8 +128,8 @@ MATMUL_TEMPLATE __m256i four_columns(const int8_t *q)
 }
 
 /* sum[r] = the exact integers of chunks [first, last), each weight as stored. */
-MATMUL_TEMPLATE void add_chunks(dtype type, int rows, const uint8_t *quants, const q8_block *x, int first, int last,
-                       __m256i *sum)
+MATMUL_TEMPLATE void add_chunks(dtype type, int rows, const uint8_t *quants, const q8_block *x, int first,
+                                int last, __m256i *sum)
 {
     const __m256i one = _mm256_set1_epi16(1);
     const int bits = quant_bits(type), run = bits == 4 ? 8 : bits == 5 ? 4 : bits == 6 ? 2 : 1; /* per i16 */
@@ -189,7 +191,8 @@ MATMUL_TEMPLATE void prefetch_block(dtype type, const uint8_t *quants, size_t ah
 }
 
 /* The template: groups x rows accumulators over all columns. */
-MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job, float *y)
+MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job,
+                         float *y)
 {
     const q8_block *x = job->x;
     __m256 acc[MATMUL_STREAMS * ROWS];
@@ -210,27 +213,27 @@ MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const 
 }
 
 /* `many` groups at once, as many as the registers hold beside their rows; then `some`, then one by one. */
-#define ROWS(type, n, many, some)                                                                                \
-    case n: {                                                                                                    \
-        int g = 0;                                                                                               \
-        for (; g + many <= job->groups; g += many)                                                               \
-            dot(type, many, n, job->w + g, job, job->y + g * n * LANES);                                         \
-        for (; some < many && g + some <= job->groups; g += some)                                                \
-            dot(type, some < many ? some : 1, n, job->w + g, job, job->y + g * n * LANES);                       \
-        for (; some > 1 && g < job->groups; g++)                                                                 \
-            dot(type, 1, n, job->w + g, job, job->y + g * n * LANES);                                            \
-        break;                                                                                                   \
+#define ROWS(type, n, many, some)                                                                            \
+    case n: {                                                                                                \
+        int g = 0;                                                                                           \
+        for (; g + many <= job->groups; g += many)                                                           \
+            dot(type, many, n, job->w + g, job, job->y + g * n * LANES);                                     \
+        for (; some < many && g + some <= job->groups; g += some)                                            \
+            dot(type, some < many ? some : 1, n, job->w + g, job, job->y + g * n * LANES);                   \
+        for (; some > 1 && g < job->groups; g++)                                                             \
+            dot(type, 1, n, job->w + g, job, job->y + g * n * LANES);                                        \
+        break;                                                                                               \
     }
 
-#define DEFINE_DOT(name, type)                                                                                   \
-    void avx2_dot_##name(const matmul_dot *job)                                                                  \
-    {                                                                                                            \
-        switch (job->rows) {                                                                                     \
-            ROWS(type, 1, 4, 1)                                                                                  \
-            ROWS(type, 2, 1, 1)                                                                                  \
-            ROWS(type, 3, 1, 1)                                                                                  \
-            ROWS(type, 4, 1, 1)                                                                                  \
-        }                                                                                                        \
+#define DEFINE_DOT(name, type)                                                                               \
+    void avx2_dot_##name(const matmul_dot *job)                                                              \
+    {                                                                                                        \
+        switch (job->rows) {                                                                                 \
+            ROWS(type, 1, 4, 1)                                                                              \
+            ROWS(type, 2, 1, 1)                                                                              \
+            ROWS(type, 3, 1, 1)                                                                              \
+            ROWS(type, 4, 1, 1)                                                                              \
+        }                                                                                                    \
     }
 
 DEFINE_DOT(q4_0, DTYPE_Q4_0)

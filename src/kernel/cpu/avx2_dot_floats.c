@@ -28,7 +28,7 @@ MATMUL_TEMPLATE __m256 load_column(dtype type, const uint8_t *at, int k)
 }
 
 MATMUL_TEMPLATE void add_column(dtype type, int groups, int rows, const uint8_t *const *w, size_t at, int k,
-                       const float *x, __m256 *acc)
+                                const float *x, __m256 *acc)
 {
     __m256 column[MATMUL_STREAMS];
     MATMUL_UNROLL
@@ -44,7 +44,8 @@ MATMUL_TEMPLATE void add_column(dtype type, int groups, int rows, const uint8_t 
 }
 
 /* The template: groups x rows accumulators over all columns. */
-MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job, float *y)
+MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job,
+                         float *y)
 {
     const float *x = job->x;
     const int cols = job->cols;
@@ -64,7 +65,8 @@ MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const 
         }
         MATMUL_UNROLL
         for (int i = 0; i < 4; i++)
-            add_column(type, groups, rows, w, at + (size_t)(i / 2) * 2 * column_bytes(type), i, x + i * rows, acc);
+            add_column(type, groups, rows, w, at + (size_t)(i / 2) * 2 * column_bytes(type), i, x + i * rows,
+                       acc);
     }
     for (; k < cols; k++, x += rows)
         add_column(type, groups, rows, w, (size_t)(k / 2) * 2 * column_bytes(type), k, x, acc);
@@ -75,27 +77,27 @@ MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const 
 
 /* `many` groups at once, as many as the registers hold beside their rows; then `some`, then one by one. F32 also
  * serves many rows of any type, three groups at a time. */
-#define ROWS(type, n, many, some)                                                                                \
-    case n: {                                                                                                    \
-        int g = 0;                                                                                               \
-        for (; g + many <= job->groups; g += many)                                                               \
-            dot(type, many, n, job->w + g, job, job->y + g * n * LANES);                                         \
-        for (; some < many && g + some <= job->groups; g += some)                                                \
-            dot(type, some < many ? some : 1, n, job->w + g, job, job->y + g * n * LANES);                       \
-        for (; some > 1 && g < job->groups; g++)                                                                 \
-            dot(type, 1, n, job->w + g, job, job->y + g * n * LANES);                                            \
-        break;                                                                                                   \
+#define ROWS(type, n, many, some)                                                                            \
+    case n: {                                                                                                \
+        int g = 0;                                                                                           \
+        for (; g + many <= job->groups; g += many)                                                           \
+            dot(type, many, n, job->w + g, job, job->y + g * n * LANES);                                     \
+        for (; some < many && g + some <= job->groups; g += some)                                            \
+            dot(type, some < many ? some : 1, n, job->w + g, job, job->y + g * n * LANES);                   \
+        for (; some > 1 && g < job->groups; g++)                                                             \
+            dot(type, 1, n, job->w + g, job, job->y + g * n * LANES);                                        \
+        break;                                                                                               \
     }
 
-#define DEFINE_DOT(name, type, most, some)                                                                       \
-    void avx2_dot_##name(const matmul_dot *job)                                                                  \
-    {                                                                                                            \
-        switch (job->rows) {                                                                                     \
-            ROWS(type, 1, 4, 1)                                                                                  \
-            ROWS(type, 2, 4, 1)                                                                                  \
-            ROWS(type, 3, most, some)                                                                            \
-            ROWS(type, 4, most, some)                                                                            \
-        }                                                                                                        \
+#define DEFINE_DOT(name, type, most, some)                                                                   \
+    void avx2_dot_##name(const matmul_dot *job)                                                              \
+    {                                                                                                        \
+        switch (job->rows) {                                                                                 \
+            ROWS(type, 1, 4, 1)                                                                              \
+            ROWS(type, 2, 4, 1)                                                                              \
+            ROWS(type, 3, most, some)                                                                        \
+            ROWS(type, 4, most, some)                                                                        \
+        }                                                                                                    \
     }
 
 DEFINE_DOT(f32, DTYPE_F32, 3, 2)
@@ -106,6 +108,7 @@ void avx2_widen(dtype type, const uint8_t *group, int first, int last, float *ou
 {
     for (int k = first; k < last; k++, out += LANES) {
         const uint8_t *at = group + (size_t)(k / 2) * 2 * column_bytes(type);
-        _mm256_storeu_ps(out, type == DTYPE_F16 ? load_column(DTYPE_F16, at, k) : load_column(DTYPE_BF16, at, k));
+        _mm256_storeu_ps(out,
+                         type == DTYPE_F16 ? load_column(DTYPE_F16, at, k) : load_column(DTYPE_BF16, at, k));
     }
 }

@@ -22,8 +22,8 @@ void avx2_dot_q6_k(const matmul_dot *job);
 
 /* matmul_ops.widen and .prepare. */
 void avx2_widen(dtype type, const uint8_t *group, int first, int last, float *out);
-void avx2_prepare_panel(activation_form form, const float *x, size_t stride, int rows, int cols, const float *norm,
-                        float eps, void *panel);
+void avx2_prepare_panel(activation_form form, const float *x, size_t stride, int rows, int cols,
+                        const float *norm, float eps, void *panel);
 
 extern const matmul_ops avx2_matmul_ops;
 

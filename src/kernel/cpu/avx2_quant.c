@@ -42,8 +42,10 @@ MATMUL_TEMPLATE __m128i max_of_each(const __m128i a[BATCH])
 /* The same for sums, in both halves. */
 MATMUL_TEMPLATE __m256i sum_of_each(const __m256i a[BATCH])
 {
-    const __m256i low = _mm256_add_epi32(_mm256_unpacklo_epi32(a[0], a[1]), _mm256_unpackhi_epi32(a[0], a[1]));
-    const __m256i high = _mm256_add_epi32(_mm256_unpacklo_epi32(a[2], a[3]), _mm256_unpackhi_epi32(a[2], a[3]));
+    const __m256i low =
+        _mm256_add_epi32(_mm256_unpacklo_epi32(a[0], a[1]), _mm256_unpackhi_epi32(a[0], a[1]));
+    const __m256i high =
+        _mm256_add_epi32(_mm256_unpacklo_epi32(a[2], a[3]), _mm256_unpackhi_epi32(a[2], a[3]));
     return _mm256_add_epi32(_mm256_unpacklo_epi64(low, high), _mm256_unpackhi_epi64(low, high));
 }
 
@@ -86,7 +88,8 @@ MATMUL_TEMPLATE void quant_batch(const float *x, const float *norm, __m256 s, q8
     }
     const __m256i halves = sum_of_each(sums);
     const __m128i first = _mm256_castsi256_si128(halves);
-    const __m128i whole = _mm_add_epi32(first, _mm256_extracti128_si256(halves, 1)), zero = _mm_setzero_si128();
+    const __m128i whole = _mm_add_epi32(first, _mm256_extracti128_si256(halves, 1)),
+                  zero = _mm_setzero_si128();
     __m128 scales = scale, sum = _mm_mul_ps(scale, _mm_cvtepi32_ps(whole));
     __m128 offset = _mm_castsi128_ps(_mm_slli_epi32(_mm_sub_epi32(zero, whole), 7));
     __m128 offset_first = _mm_castsi128_ps(_mm_slli_epi32(_mm_sub_epi32(zero, first), 7));
@@ -97,7 +100,8 @@ MATMUL_TEMPLATE void quant_batch(const float *x, const float *norm, __m256 s, q8
         _mm_storeu_ps(&out[i * stride].scale, rest[i]);
 }
 
-static void prepare_row_q8(const float *x, int cols, const float *norm, float scale, q8_block *out, int stride)
+static void prepare_row_q8(const float *x, int cols, const float *norm, float scale, q8_block *out,
+                           int stride)
 {
     const __m256 s = _mm256_set1_ps(scale);
     int k = 0;
@@ -128,8 +132,8 @@ static void prepare_row_f32(const float *x, int cols, const float *norm, float s
         out[(size_t)k * (size_t)rows] = norm ? (x[k] * s) * norm[k] : x[k];
 }
 
-void avx2_prepare_panel(activation_form form, const float *x, size_t stride, int rows, int cols, const float *norm,
-                        float eps, void *panel)
+void avx2_prepare_panel(activation_form form, const float *x, size_t stride, int rows, int cols,
+                        const float *norm, float eps, void *panel)
 {
     for (int r = 0; r < rows; r++) {
         const float *row = x + (size_t)r * stride;

@@ -40,9 +40,10 @@ MATMUL_TEMPLATE bool has_min(dtype type)
 
 MATMUL_TEMPLATE int quant_bits(dtype type)
 {
-    return type == DTYPE_Q8_0 ? 8
-           : type == DTYPE_Q6_K ? 6
-           : type == DTYPE_Q5_0 || type == DTYPE_Q5_1 || type == DTYPE_Q5_K ? 5 : 4;
+    return type == DTYPE_Q8_0                                               ? 8
+           : type == DTYPE_Q6_K                                             ? 6
+           : type == DTYPE_Q5_0 || type == DTYPE_Q5_1 || type == DTYPE_Q5_K ? 5
+                                                                            : 4;
 }
 
 /* Sub-block b of the group at w: the layout of kernel/weight.h with 16 lanes. */
@@ -62,7 +63,8 @@ MATMUL_TEMPLATE block find_block(dtype type, const uint8_t *w, int b)
     }
     case DTYPE_Q4_K:
     case DTYPE_Q5_K: {
-        const uint8_t *p = w + at / 8 * (2 * F16 + 16 * LANES + 8 * sub), *fine = p + 2 * F16 + at % 8 * LANES;
+        const uint8_t *p = w + at / 8 * (2 * F16 + 16 * LANES + 8 * sub),
+                      *fine = p + 2 * F16 + at % 8 * LANES;
         const __m512 minus = _mm512_xor_ps(load_f16(p + F16), _mm512_set1_ps(-0.0f));
         o.quants = p + 2 * F16 + 16 * LANES + at % 8 * sub;
         o.scale[0] = _mm512_mul_ps(load_f16(p), load_u8(fine));
@@ -150,7 +152,8 @@ MATMUL_TEMPLATE __m512 scaled_step(__m512 acc, __m512i sum, __m512 scale, float 
 
 /* A sub-block of each group times the rows of a panel; acc [groups][rows]. The groups go side by side: a chain of
  * eight vpdpbusd is longer than its work. Q6_K keeps the two halves of 16 columns apart. */
-MATMUL_TEMPLATE void add_blocks(dtype type, int groups, int rows, const block *w, const q8_block *x, __m512 *acc)
+MATMUL_TEMPLATE void add_blocks(dtype type, int groups, int rows, const block *w, const q8_block *x,
+                                __m512 *acc)
 {
     const bool halves = type == DTYPE_Q6_K;
     __m512i sum[MOST_SUMS], second[MOST_SUMS];
@@ -199,7 +202,8 @@ MATMUL_TEMPLATE void prefetch_block(dtype type, const uint8_t *quants, size_t ah
 }
 
 /* The template: groups x rows accumulators over all columns. */
-MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job, float *y)
+MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const *w, const matmul_dot *job,
+                         float *y)
 {
     const q8_block *x = job->x;
     __m512 acc[MOST_SUMS];
@@ -221,31 +225,31 @@ MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const 
 }
 
 /* `many` groups at once, as many as the registers hold beside their rows; then `some`, then one by one. */
-#define ROWS(type, n, many, some)                                                                                \
-    case n: {                                                                                                    \
-        int g = 0;                                                                                               \
-        for (; g + many <= job->groups; g += many)                                                               \
-            dot(type, many, n, job->w + g, job, job->y + g * n * LANES);                                         \
-        for (; some < many && g + some <= job->groups; g += some)                                                \
-            dot(type, some < many ? some : 1, n, job->w + g, job, job->y + g * n * LANES);                       \
-        for (; some > 1 && g < job->groups; g++)                                                                 \
-            dot(type, 1, n, job->w + g, job, job->y + g * n * LANES);                                            \
-        break;                                                                                                   \
+#define ROWS(type, n, many, some)                                                                            \
+    case n: {                                                                                                \
+        int g = 0;                                                                                           \
+        for (; g + many <= job->groups; g += many)                                                           \
+            dot(type, many, n, job->w + g, job, job->y + g * n * LANES);                                     \
+        for (; some < many && g + some <= job->groups; g += some)                                            \
+            dot(type, some < many ? some : 1, n, job->w + g, job, job->y + g * n * LANES);                   \
+        for (; some > 1 && g < job->groups; g++)                                                             \
+            dot(type, 1, n, job->w + g, job, job->y + g * n * LANES);                                        \
+        break;                                                                                               \
     }
 
-#define DEFINE_DOT(name, type)                                                                                   \
-    void avx512_dot_##name(const matmul_dot *job)                                                                \
-    {                                                                                                            \
-        switch (job->rows) {                                                                                     \
-            ROWS(type, 1, 4, 1)                                                                                  \
-            ROWS(type, 2, 4, 1)                                                                                  \
-            ROWS(type, 3, 2, 1)                                                                                  \
-            ROWS(type, 4, 2, 1)                                                                                  \
-            ROWS(type, 5, 2, 1)                                                                                  \
-            ROWS(type, 6, 1, 1)                                                                                  \
-            ROWS(type, 7, 1, 1)                                                                                  \
-            ROWS(type, 8, 1, 1)                                                                                  \
-        }                                                                                                        \
+#define DEFINE_DOT(name, type)                                                                               \
+    void avx512_dot_##name(const matmul_dot *job)                                                            \
+    {                                                                                                        \
+        switch (job->rows) {                                                                                 \
+            ROWS(type, 1, 4, 1)                                                                              \
+            ROWS(type, 2, 4, 1)                                                                              \
+            ROWS(type, 3, 2, 1)                                                                              \
+            ROWS(type, 4, 2, 1)                                                                              \
+            ROWS(type, 5, 2, 1)                                                                              \
+            ROWS(type, 6, 1, 1)                                                                              \
+            ROWS(type, 7, 1, 1)                                                                              \
+            ROWS(type, 8, 1, 1)                                                                              \
+        }                                                                                                    \
     }
 
 DEFINE_DOT(q4_0, DTYPE_Q4_0)

@@ -52,8 +52,8 @@ MATMUL_TEMPLATE __m512i to_integers(__m512 v, __m512 inverse)
 MATMUL_TEMPLATE __m512i to_bytes(__m512i a, __m512i b, __m512i c, __m512i d)
 {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    return _mm512_permutexvar_epi32(
-        order, _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d)));
+    return _mm512_permutexvar_epi32(order,
+                                    _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d)));
 }
 
 /* Four blocks v[2 i], v[2 i + 1]; block i goes to out[i * stride]. */
@@ -86,7 +86,8 @@ MATMUL_TEMPLATE void quant_batch(const __m512 v[2 * BATCH], q8_block *out, int s
         sums[i] = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), bytes[i]);
     const __m256i halves = sum_of_each(sums);
     const __m128i first = _mm256_castsi256_si128(halves);
-    const __m128i whole = _mm_add_epi32(first, _mm256_extracti128_si256(halves, 1)), zero = _mm_setzero_si128();
+    const __m128i whole = _mm_add_epi32(first, _mm256_extracti128_si256(halves, 1)),
+                  zero = _mm_setzero_si128();
     __m128 scales = scale, sum = _mm_mul_ps(scale, _mm_cvtepi32_ps(whole));
     __m128 offset = _mm_castsi128_ps(_mm_slli_epi32(_mm_sub_epi32(zero, whole), 7));
     __m128 offset_first = _mm_castsi128_ps(_mm_slli_epi32(_mm_sub_epi32(zero, first), 7));

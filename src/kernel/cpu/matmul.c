@@ -12,7 +12,7 @@ enum {
     SMALL_TILE_BYTES = 32 << 10, /* small matrices: so many that workers can share them evenly … */
     SMALL_TILES = 8,             /* … but no more than this */
     ROW_BLOCK = 64,              /* rows that pass over a tile's weights together */
-    WIDE_COLS = 128,             /* columns of f32 weights at a time: three groups fit the first-level cache */
+    WIDE_COLS = 128, /* columns of f32 weights at a time: three groups fit the first-level cache */
     WIDE_GROUPS = 3,
     AHEAD = 8 << 10, /* how far ahead of its loads a stream of weights is prefetched, in bytes */
 };
@@ -80,8 +80,8 @@ size_t matmul_scratch(const kernel_args *args)
     return own_bytes(a) + (a->w->form == ACTIVATION_F32 ? sizeof(wide_scratch) : 0);
 }
 
-static void prepare_panels(const matmul_ops *ops, activation_form form, const float *x, size_t stride, int first,
-                           int rows, int cols, const float *norm, float eps, void *data)
+static void prepare_panels(const matmul_ops *ops, activation_form form, const float *x, size_t stride,
+                           int first, int rows, int cols, const float *norm, float eps, void *data)
 {
     for (int r = first; r < first + rows; r += ops->panel) {
         const int n = first + rows - r < ops->panel ? first + rows - r : ops->panel;
@@ -195,14 +195,16 @@ static void run_wide(const walk *t, int first_unit, int last_unit, wide_scratch 
             }
             for (int row = t->first_row, i = 0; row < t->last_row; row += t->ops->panel, i++) {
                 job.rows = panel_rows(t, row);
-                job.x = (const float *)panel_at(w->form, w->cols, t->rows, row) + (size_t)k * (size_t)job.rows;
+                job.x =
+                    (const float *)panel_at(w->form, w->cols, t->rows, row) + (size_t)k * (size_t)job.rows;
                 job.y = s->y[i];
                 t->ops->dot[DTYPE_F32](&job);
             }
         }
         for (int row = t->first_row, i = 0; row < t->last_row; row += t->ops->panel, i++)
             for (int u = 0; u < units; u++)
-                finish_unit(t, unit + u, row, panel_rows(t, row), s->y[i] + u * per * panel_rows(t, row) * lanes);
+                finish_unit(t, unit + u, row, panel_rows(t, row),
+                            s->y[i] + u * per * panel_rows(t, row) * lanes);
     }
 }
 

@@ -28,16 +28,16 @@ typedef struct {
 } matmul_dot;
 
 typedef struct {
-    int lanes, panel;                     /* weight rows per group, activation rows per panel */
-    int streams[MATMUL_MAX_PANEL + 1];    /* groups at once for few rows, by number of rows */
+    int lanes, panel;                  /* weight rows per group, activation rows per panel */
+    int streams[MATMUL_MAX_PANEL + 1]; /* groups at once for few rows, by number of rows */
     void (*dot[DTYPE_COUNT])(const matmul_dot *job);
 
     /* Columns [first, last) of a group of F16 or BF16 as f32 [columns][lanes]; first is even. */
     void (*widen)(dtype type, const uint8_t *group, int first, int last, float *out);
 
     /* Rows of x into one panel of that many rows. */
-    void (*prepare)(activation_form form, const float *x, size_t stride, int rows, int cols, const float *norm,
-                    float eps, void *panel);
+    void (*prepare)(activation_form form, const float *x, size_t stride, int rows, int cols,
+                    const float *norm, float eps, void *panel);
 
     /* The epilogue for outputs first … first + lanes - 1 (cut at the matrix's last) of `rows` rows from `row`.
      * y, up: [rows][lanes]; up only for gated ones. */
