@@ -197,7 +197,7 @@ MATMUL_TEMPLATE void add_blocks(dtype type, int groups, int rows, const block *w
 MATMUL_TEMPLATE void prefetch_block(dtype type, const uint8_t *quants, size_t ahead)
 {
     MATMUL_UNROLL
-    for (int line = 0; line < quant_bits(type) * SUB / 8 * LANES / 64; line++)
+    for (int line = -1; line < quant_bits(type) * SUB / 8 * LANES / 64; line++) /* the first: scales */
         _mm_prefetch((const char *)quants + ahead + 64 * line, _MM_HINT_T0);
 }
 
