@@ -40,6 +40,12 @@ static double bandwidth_share(const bench_row *r, double median_ms)
     return r->bytes_touched * runs / (median_ms / 1e3) / r->read_bandwidth;
 }
 
+/* Operations that were done against what the machine can do. */
+static double compute_share(const bench_row *r, double median_ms)
+{
+    return r->operations / (median_ms / 1e3) / r->compute_peak;
+}
+
 static double granted(const bench_row *r)
 {
     return r->file_bytes + r->packed_bytes + r->kv_bytes + BENCH_SPARE_BYTES;
@@ -89,7 +95,8 @@ static void markdown(const bench_setting *s, const bench_row *rows, int count, b
 {
     buf_printf(out, "%s, %s, %.1f MB; %s, %d threads; foray %s; %s\n\n", s->model, s->type,
                (double)s->model_bytes / 1e6, s->isa, s->threads, s->commit, s->machine);
-    buf_puts(out, "| test | ms median (p10 – p90) | tokens/s | share of B2 | ratio (interval) | notes |\n"
+    buf_puts(out, "| test | ms median (p10 – p90) | tokens/s | share of read bandwidth or of arithmetic peak "
+                  "| ratio (interval) | notes |\n"
                   "|---|---|---|---|---|---|\n");
     for (int i = 0; i < count; i++) {
         const bench_row *r = &rows[i];
@@ -101,6 +108,8 @@ static void markdown(const bench_setting *s, const bench_row *rows, int count, b
         buf_puts(out, " | ");
         if (share > 0)
             buf_printf(out, "%.2f of %.1f GB/s", share, r->read_bandwidth / 1e9);
+        else if (r->operations > 0 && r->compute_peak > 0)
+            buf_printf(out, "%.2f of %.0f GOP/s", compute_share(r, spread.median), r->compute_peak / 1e9);
         buf_puts(out, " | ");
         if (r->ratio > 0)
             buf_printf(out, "%.3f (%.3f – %.3f)", r->ratio, r->ratio_low, r->ratio_high);
@@ -188,6 +197,10 @@ static void json_row(const bench_setting *s, const bench_row *r, buf *out)
     json_number("bytes_touched", r->bytes_touched, out);
     json_number("read_bandwidth", r->read_bandwidth, out);
     json_number("bandwidth_share", share, out);
+    if (r->operations > 0 && r->compute_peak > 0) {
+        json_number("compute_peak", r->compute_peak, out);
+        json_number("compute_share", compute_share(r, ms.median), out);
+    }
     if (r->ratio > 0) {
         json_number("ratio", r->ratio, out);
         json_number("ratio_low", r->ratio_low, out);

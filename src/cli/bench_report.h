@@ -19,6 +19,8 @@ typedef struct {
     int samples;
     double tokens;         /* per sample: for tokens per second */
     double bytes_touched;  /* per token or round; 0: not known */
+    double operations;     /* of one sample's matmuls, two per weight and row; 0: not counted */
+    double compute_peak;   /* operations/s of the same run: f32, or int8 for quantised weights */
     double read_bandwidth; /* B2 of the same run, bytes/s; 0: not measured */
     /* verify rows: to the round of one row; sd rows: speed against plain, with its interval. */
     double ratio, ratio_low, ratio_high;

@@ -45,6 +45,10 @@ typedef struct {
     int count, reps, requests;
     team *team;
     peaks *peaks;
+    double
+        trunk_weights; /* of all matrices that a prompt's rows go through: the head is for its last row only */
+    bool quantised;
+    double compute[BENCH_MOST_SAMPLES];   /* peak, measured between repetitions of a prompt row */
     double bandwidth[BENCH_MOST_SAMPLES]; /* B2, measured between repetitions */
     int bandwidths;
     foray_error *err;
@@ -144,6 +148,10 @@ static int bench_prompt_row(bench *b, int n, int depth)
         r->ms[r->samples++] = ns / 1e6;
         r->n_prompt = n;
         r->tokens = n;
+        r->operations = 2 * b->trunk_weights * n;
+        b->compute[i] =
+            b->quantised ? peaks_int8(b->peaks, b->setting.threads) : peaks_fma(b->peaks, b->setting.threads);
+        r->compute_peak = bench_spread_of(b->compute, i + 1).median;
         measure_bandwidth(b);
     }
     return rc;
@@ -489,7 +497,12 @@ static int describe(bench *b, const char *path)
         b->setting.parameters += n;
         b->setting.model_bytes += t->bytes;
         const dtype_info *info = t->type >= 0 ? dtype_get(t->type) : NULL;
+        bool trunk = !strstr(t->name, "embd") && !strstr(t->name, "embed") && !strstr(t->name, "lm_head") &&
+                     strcmp(t->name, "output.weight") != 0;
+        if (t->dims == 2 && trunk)
+            b->trunk_weights += (double)n;
         if (t->bytes > most && info && strstr(t->name, "down")) {
+            b->quantised = info->block > 1;
             most = t->bytes;
             b->setting.type = info->name;
         }
