@@ -186,7 +186,8 @@ int foray_request_account(const foray_engine *engine, foray_request request, for
 /* Writes what the ring holds as a Chrome/Perfetto trace. */
 int foray_timeline_write(foray_engine *engine, const char *path, foray_error *err);
 
-/* From now on every step is appended to path as one JSON line (the first line is the manifest). */
+/* From now on every step is appended as one JSON line (the first line is the manifest) to PATH.partial, which becomes
+ * path when the engine closes; a pipe or device is written directly. */
 int foray_steps_open(foray_engine *engine, const char *path, foray_error *err);
 
 #ifdef __cplusplus

@@ -7,8 +7,7 @@
 #ifndef FORAY_ENGINE_ENGINE_H
 #define FORAY_ENGINE_ENGINE_H
 
-#include <stdio.h>
-
+#include "base/file.h"
 #include "batch/batch.h"
 #include "observe/ring.h"
 #include "text/chat.h"
@@ -43,16 +42,18 @@ struct foray_engine {
     int context, slots; /* slots: requests at once; the cache has one more, for measuring and scoring */
     foray_event events[PLAN_MAX_MEMBERS];
     const char *option_names[ENGINE_MOST_OPTIONS], *option_values[ENGINE_MOST_OPTIONS]; /* for the manifest */
-    FILE *steps; /* NULL: not written */
-    buf line;
+    file_writer steps; /* where writes_steps */
+    bool writes_steps;
 };
 
 /* score.c: the pass's inputs for rows [from, from + n) of ids, as one span of the scratch slot. */
 void engine_plan_rows(foray_engine *e, const int32_t *ids, int from, int n);
 /* timing.c: gives the budget its first table of costs. */
 int engine_measure_costs(foray_engine *e, foray_error *err);
-/* records.c: appends the last step to the steps file, if there is one. EFILE: it could not, and is closed. */
+/* records.c: appends the last step to the steps file, if there is one. EFILE: it could not, and is given up. */
 int engine_write_step(foray_engine *e, foray_error *err);
+/* records.c: puts the steps file, if there is one, in its place. */
+void engine_close_steps(foray_engine *e);
 /* records.c: the manifest's line. */
 void engine_manifest(const foray_engine *e, buf *out);
 

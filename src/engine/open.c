@@ -208,8 +208,7 @@ void foray_close(foray_engine *e)
 {
     if (!e)
         return;
-    if (e->steps)
-        fclose(e->steps);
+    engine_close_steps(e);
     batch_destroy(e->batch);
     round_destroy(e->round);
     if (e->drafter)
@@ -222,7 +221,6 @@ void foray_close(foray_engine *e)
     ring_free(e->ring);
     model_file_close(e->file);
     buf_free(&e->system_default);
-    buf_free(&e->line);
     arena_free(&e->memory);
     mem_free(MEM_GENERAL, e, sizeof *e);
 }

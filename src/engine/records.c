@@ -1,8 +1,8 @@
 /* records.c: step records as JSON lines, task records as a timeline. See foray.h. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "engine/engine.h"
 #include "observe/chrome.h"
@@ -81,38 +81,44 @@ void engine_manifest(const foray_engine *e, buf *out)
 
 int foray_steps_open(foray_engine *e, const char *path, foray_error *err)
 {
-    FILE *f = fopen(path, "w");
-    if (!f)
-        return fail(err, FORAY_EFILE, "%s: cannot be written: %s", path, strerror(errno));
-    buf_clear(&e->line);
-    engine_manifest(e, &e->line);
-    buf_puts(&e->line, "\n");
-    if (e->line.failed || fwrite(e->line.data, 1, e->line.len, f) != e->line.len || fflush(f) != 0) {
-        int reason = e->line.failed ? ENOMEM : errno;
-        fclose(f);
-        return fail(err, FORAY_EFILE, "%s: the manifest could not be written: %s", path, strerror(reason));
+    file_writer w;
+    int rc = file_create(path, &w, err);
+    if (rc != 0)
+        return rc;
+    engine_manifest(e, &w.pending);
+    buf_puts(&w.pending, "\n");
+    rc = file_flush(&w, true, err);
+    if (rc != 0) {
+        file_abandon(&w);
+        return rc;
     }
-    if (e->steps)
-        fclose(e->steps);
-    e->steps = f;
+    engine_close_steps(e);
+    e->steps = w;
+    e->writes_steps = true;
     return 0;
 }
 
 int engine_write_step(foray_engine *e, foray_error *err)
 {
-    if (!e->steps)
+    foray_error problem;
+    if (!e->writes_steps)
         return 0;
-    buf_clear(&e->line);
-    step_record_json(batch_last_step(e->batch), &e->line);
-    buf_puts(&e->line, "\n");
-    if (!e->line.failed && fwrite(e->line.data, 1, e->line.len, e->steps) == e->line.len &&
-        fflush(e->steps) == 0)
+    step_record_json(batch_last_step(e->batch), &e->steps.pending);
+    buf_puts(&e->steps.pending, "\n");
+    if (file_flush(&e->steps, true, &problem) == 0)
         return 0;
-    int reason = e->line.failed ? ENOMEM : errno;
-    fclose(e->steps);
-    e->steps = NULL;
-    return fail(err, FORAY_EFILE, "the steps file: step %lld could not be written: %s (no further steps are)",
-                (long long)batch_last_step(e->batch)->forward_ct, strerror(reason));
+    file_abandon(&e->steps);
+    e->writes_steps = false;
+    return fail(err, problem.code, "step %lld of the steps file: %s (no further steps are written)",
+                (long long)batch_last_step(e->batch)->forward_ct, problem.text);
+}
+
+void engine_close_steps(foray_engine *e)
+{
+    foray_error problem;
+    if (e->writes_steps && file_commit(&e->steps, &problem) != 0)
+        log_warning("the steps file: %s", problem.text);
+    e->writes_steps = false;
 }
 
 int foray_timeline_write(foray_engine *e, const char *path, foray_error *err)

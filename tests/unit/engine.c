@@ -188,7 +188,9 @@ static void a_step_that_cannot_be_written_is_said_once(void **state)
 
     struct stat file;
     struct rlimit before, room;
-    assert_int_equal(stat(path, &file), 0);
+    char partial[512];
+    snprintf(partial, sizeof partial, "%s.partial", path);
+    assert_int_equal(stat(partial, &file), 0);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     room = (struct rlimit) { .rlim_cur = (rlim_t)file.st_size + 10, .rlim_max = before.rlim_max };
     signal(SIGXFSZ, SIG_IGN);
@@ -196,12 +198,14 @@ static void a_step_that_cannot_be_written_is_said_once(void **state)
     int rc = foray_step(e, &events, &count, &err);
     setrlimit(RLIMIT_FSIZE, &before);
     assert_int_equal(rc, FORAY_EFILE);
-    assert_non_null(strstr(err.text, "step 2 could not be written"));
+    assert_non_null(strstr(err.text, "step 2 of the steps file"));
     assert_int_equal(count, 1);
     assert_int_equal(events[0].count, 1);
     assert_int_equal(foray_step(e, &events, &count, &err), 1);
     foray_release(e, r);
     foray_close(e);
+    assert_int_not_equal(stat(path, &file), 0); /* nothing half-written */
+    assert_int_not_equal(stat(partial, &file), 0);
 }
 
 /* Whichever allocation fails while a text is delivered: either it is whole, or its request has failed and what was shown
