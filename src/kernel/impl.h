@@ -10,9 +10,9 @@
 #include "kernel/kernel.h"
 
 typedef struct {
-    int (*tiles)(const kernel_args *args);                                 /* 0: nothing to do */
-    size_t (*scratch)(const kernel_args *args);                            /* per worker, upper bound; NULL: none */
-    void (*prepare)(const kernel_args *args, void *scratch);               /* NULL: none */
+    int (*tiles)(const kernel_args *args);                   /* 0: nothing to do */
+    size_t (*scratch)(const kernel_args *args);              /* per worker, upper bound; NULL: none */
+    void (*prepare)(const kernel_args *args, void *scratch); /* NULL: none */
     void (*run)(const kernel_args *args, int tile, void *scratch);
 } kernel_impl;
 

@@ -21,7 +21,7 @@ typedef struct {
     int32_t rows;
     int64_t round;
     int64_t ready_ns, start_ns, end_ns; /* clock_fast_ns: edges done, first tile taken, last tile done */
-    double flops, bytes; /* of its live rows: operations, bytes that must move */
+    double flops, bytes;                /* of its live rows: operations, bytes that must move */
     int32_t waited_event; /* the event whose completion made it ready; -1: its stream predecessor */
 } task_record;
 

@@ -75,10 +75,10 @@ static void strings_unescape_to_their_value(void **state)
         { "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\/\b\f\n\r\t" },
         { "\"\\u0041\\u00e9\\u20AC\"", "A\xc3\xa9\xe2\x82\xac" },
         { "\"\\ud83d\\ude00\"", "\xf0\x9f\x98\x80" },
-        { "\"\\ud83d\"", "\xef\xbf\xbd" }, /* alone at the end */
+        { "\"\\ud83d\"", "\xef\xbf\xbd" },                      /* alone at the end */
         { "\"\\ud83dx\\ude00\"", "\xef\xbf\xbdx\xef\xbf\xbd" }, /* parted */
         { "\"\\ud83d\\u0041\"", "\xef\xbf\xbd"
-                                "A" }, /* high, then no low */
+                                "A" },                                  /* high, then no low */
         { "\"\\ud83d\\ud83d\\ude00\"", "\xef\xbf\xbd\xf0\x9f\x98\x80" } /* high, then a pair */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
