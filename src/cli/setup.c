@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "cli/model_path.h"
@@ -69,11 +70,30 @@ static void warn_sampling(const options *o, const foray_engine *engine)
     warn_unused(o, OPT_SEED, "seed", why);
 }
 
+/* What is written at the end must not turn out to be impossible only then. */
+static int check_outputs(const options *o, foray_error *err)
+{
+    const char *timeline = options_string(o, OPT_TIMELINE), *steps = options_string(o, OPT_STEPS);
+    file_writer probe;
+    if (!options_has(o, OPT_TIMELINE))
+        return 0;
+    if (options_has(o, OPT_STEPS) && strcmp(timeline, steps) == 0 && strncmp(timeline, "/dev/", 5) != 0)
+        return fail(err, FORAY_EUSAGE, "--steps and --timeline both name %s (give each a file of its own)",
+                    steps);
+    int rc = file_create(timeline, &probe, err);
+    if (rc == 0)
+        file_abandon(&probe);
+    return rc;
+}
+
 int setup_open(const options *o, foray_engine **out, foray_error *err)
 {
     const char *model = options_string(o, OPT_MODEL);
     buf path = { 0 };
-    int rc = model_path_find(model ? model : MODEL_PATH_DEFAULT, &path, err);
+    int rc = check_outputs(o, err);
+    if (rc)
+        goto done;
+    rc = model_path_find(model ? model : MODEL_PATH_DEFAULT, &path, err);
     if (rc)
         goto done;
     foray_config config = setup_config(o, path.data);
