@@ -64,7 +64,7 @@ typedef struct {
     void *progress_user;
 } foray_config;
 
-/* Opens a model and everything it needs. On success *out is owned by the caller. */
+/* Opens a model and everything it needs. The strings of config are copied. On success *out is owned by the caller. */
 int foray_open(const foray_config *config, foray_engine **out, foray_error *err);
 void foray_close(foray_engine *engine);
 

@@ -74,18 +74,23 @@ static void chat_type(chat *c, const char *line)
     assert_int_equal(write(c->terminal, line, strlen(line)), (ssize_t)strlen(line));
 }
 
-/* The lengths of the prompts that were read, in order; returns how many. */
+/* The lengths of the prompts that were read, in order; returns how many. A prompt may be read in several chunks. */
 static int read_prompts(const char *path, json_int_t lengths[], int most)
 {
     char *data;
     size_t bytes;
     int count = 0;
+    bool reading = false;
     assert_int_equal(file_read(path, 1 << 20, &data, &bytes, NULL), 0);
     for (char *line = data, *end; (end = strchr(line, '\n')); line = end + 1) {
         json_t *step = json_loadb(line, (size_t)(end - line), 0, NULL);
         const char *kind = json_string_value(json_object_get(step, "kind"));
-        if (kind && strcmp(kind, "prefill") == 0 && count < most)
-            lengths[count++] = json_integer_value(json_object_get(step, "rows_computed"));
+        bool prefill = kind && strcmp(kind, "prefill") == 0;
+        if (prefill && !reading && count < most)
+            lengths[count++] = 0;
+        if (prefill && count > 0)
+            lengths[count - 1] += json_integer_value(json_object_get(step, "rows_computed"));
+        reading = prefill;
         json_decref(step);
     }
     mem_free(MEM_GENERAL, data, bytes + 1);
