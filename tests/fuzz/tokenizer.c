@@ -116,6 +116,8 @@ static void broken_files_are_refused_or_work(void **state)
     assert_in_range(refused, rounds * NAMES / 8, rounds * NAMES - 1);
 }
 
+#define SPACE_MARK "\xe2\x96\x81"
+
 static void any_bytes_come_back(void **state)
 {
     (void)state;
@@ -126,11 +128,13 @@ static void any_bytes_come_back(void **state)
         char *json = read_tokenizer(whole[k], &bytes);
         tokenizer *t = load(json, bytes);
         mem_free(MEM_GENERAL, json, bytes + 1);
-        bool prefix = strcmp(whole[k], "spm-llama") == 0;
+        bool prefix = strcmp(whole[k], "spm-llama") == 0, spm = strncmp(whole[k], "spm", 3) == 0;
         for (uint32_t n = 0; n < rounds; n++) {
             char text[TEXT];
             buf back = { 0 };
             size_t count = make_text(n, text);
+            if (spm && memmem(text, count, SPACE_MARK, strlen(SPACE_MARK)))
+                continue; /* SentencePiece writes a space as U+2581: one in the text comes back as a space */
             encode_decode(t, text, count, false, &back);
             size_t front = prefix && count != 0;
             assert_int_equal(back.len, count + front);
