@@ -23,5 +23,5 @@ def build(compiler, folder, *settings):
 
 
 def check():
-    return (build("gcc", "build/release", "-DCMAKE_BUILD_TYPE=Release") +
+    return (build("gcc", "build/gcc", "-DCMAKE_BUILD_TYPE=Release") +
             build("clang", "build/clang", "-DCMAKE_BUILD_TYPE=Debug"))
