@@ -5,6 +5,7 @@ import subprocess
 
 import tree
 
+PROGRAM = "build/gcc/foray"  # what check() leaves for the checks after it
 FAULT = re.compile(r"\berror: |undefined reference|multiple definition|CMake Error")
 
 
@@ -23,5 +24,5 @@ def build(compiler, folder, *settings):
 
 
 def check():
-    return (build("gcc", "build/gcc", "-DCMAKE_BUILD_TYPE=Release") +
+    return (build("gcc", os.path.dirname(PROGRAM), "-DCMAKE_BUILD_TYPE=Release") +
             build("clang", "build/clang", "-DCMAKE_BUILD_TYPE=Debug"))
