@@ -21,8 +21,8 @@ typedef struct {
     uint64_t pad[7]; /* a cache line per thread */
 } sink;
 
-typedef uint64_t (*read_loop)(const uint8_t *p, size_t bytes_per_stream);
-typedef uint64_t (*compute_loop)(int steps, double *operations); /* operations: per step */
+typedef uint64_t (*read_loop)(const uint8_t *p, size_t apart, size_t each); /* bytes between and of streams */
+typedef uint64_t (*compute_loop)(int steps, double *operations);            /* operations: per step */
 
 struct peaks {
     read_loop read;
@@ -31,6 +31,8 @@ struct peaks {
     size_t bytes;
     team *t;
     int threads; /* of the current measurement */
+    int pieces;
+    double *best; /* [pieces] seconds */
     compute_loop loop;
     double operations[MAX_TEAM];
     sink sinks[MAX_TEAM];
@@ -38,13 +40,13 @@ struct peaks {
 
 /* ---- portable ---- */
 
-static uint64_t read_portable(const uint8_t *p, size_t each)
+static uint64_t read_portable(const uint8_t *p, size_t apart, size_t each)
 {
     uint64_t sum[STREAMS] = { 0 };
     for (size_t i = 0; i < each; i += 64)
         for (int s = 0; s < STREAMS; s++) {
             uint64_t line[8];
-            memcpy(line, p + (size_t)s * each + i, sizeof line);
+            memcpy(line, p + (size_t)s * apart + i, sizeof line);
             for (int j = 0; j < 8; j++)
                 sum[s] ^= line[j];
         }
@@ -82,12 +84,12 @@ AVX2 static uint64_t fold_avx2(__m256i v)
     return word[0] ^ word[1] ^ word[2] ^ word[3];
 }
 
-AVX2 static uint64_t read_avx2(const uint8_t *p, size_t each)
+AVX2 static uint64_t read_avx2(const uint8_t *p, size_t apart, size_t each)
 {
     __m256i a[STREAMS] = { 0 }, b[STREAMS] = { 0 };
     for (size_t i = 0; i < each; i += 64)
         for (int s = 0; s < STREAMS; s++) {
-            const __m256i *line = (const __m256i *)(p + (size_t)s * each + i);
+            const __m256i *line = (const __m256i *)(p + (size_t)s * apart + i);
             a[s] = _mm256_xor_si256(a[s], _mm256_loadu_si256(line));
             b[s] = _mm256_xor_si256(b[s], _mm256_loadu_si256(line + 1));
         }
@@ -136,12 +138,12 @@ AVX2 static uint64_t int8_avx2(int steps, double *operations)
 
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vnni")))
 
-AVX512 static uint64_t read_avx512(const uint8_t *p, size_t each)
+AVX512 static uint64_t read_avx512(const uint8_t *p, size_t apart, size_t each)
 {
     __m512i a[STREAMS] = { 0 };
     for (size_t i = 0; i < each; i += 64)
         for (int s = 0; s < STREAMS; s++)
-            a[s] = _mm512_xor_si512(a[s], _mm512_loadu_si512(p + (size_t)s * each + i));
+            a[s] = _mm512_xor_si512(a[s], _mm512_loadu_si512(p + (size_t)s * apart + i));
     const __m512i all = _mm512_xor_si512(_mm512_xor_si512(a[0], a[1]), _mm512_xor_si512(a[2], a[3]));
     return (uint64_t)_mm512_reduce_add_epi64(all);
 }
@@ -239,18 +241,52 @@ static double seconds_of(peaks *p, int threads, void (*f)(void *user, int thread
     return (double)(ns > 0 ? ns : 1) * 1e-9;
 }
 
+/* Bytes of one stream of a thread, in one of `pieces` pieces. */
+static size_t stream_bytes(const peaks *p, int pieces)
+{
+    return p->bytes / ((size_t)p->threads * STREAMS * (size_t)pieces) / 64 * 64;
+}
+
+/* A thread's four streams start a quarter of its share apart; `each` bytes of each, from `at`. */
+static void read_streams(peaks *p, int thread, size_t at, size_t each)
+{
+    const size_t apart = stream_bytes(p, 1);
+    const uint8_t *share = p->data + (size_t)thread * STREAMS * apart;
+    p->sinks[thread].value ^= p->read(share + at, apart, each);
+}
+
 static void read_share(void *user, int thread)
 {
     peaks *p = user;
-    const size_t share = p->bytes / (size_t)p->threads / (64 * STREAMS) * (64 * STREAMS);
-    p->sinks[thread].value ^= p->read(p->data + (size_t)thread * share, share / STREAMS);
+    read_streams(p, thread, 0, stream_bytes(p, 1));
 }
 
 double peaks_read(peaks *p, int threads)
 {
     const double seconds = seconds_of(p, threads, read_share);
-    return (double)(p->bytes / (size_t)p->threads / (64 * STREAMS) * (64 * STREAMS) * (size_t)p->threads) /
-           seconds;
+    return (double)(stream_bytes(p, 1) * STREAMS * (size_t)p->threads) / seconds;
+}
+
+static void read_pieces(void *user, int thread)
+{
+    peaks *p = user;
+    const size_t each = stream_bytes(p, p->pieces);
+    for (int i = 0; i < p->pieces; i++) {
+        team_barrier(p->t);
+        const int64_t start = clock_fast_ns();
+        read_streams(p, thread, (size_t)i * each, each);
+        team_barrier(p->t);
+        const double seconds = (double)(clock_fast_ns() - start) * 1e-9;
+        if (thread == 0 && seconds < p->best[i])
+            p->best[i] = seconds;
+    }
+}
+
+void peaks_read_pieces(peaks *p, int threads, int pieces, double *best)
+{
+    p->pieces = pieces;
+    p->best = best;
+    seconds_of(p, threads, read_pieces);
 }
 
 static void compute(void *user, int thread)

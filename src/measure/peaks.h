@@ -21,6 +21,11 @@ void peaks_close(peaks *p); /* NULL is fine */
 /* One pass over all bytes by `threads` threads, each walking four far-apart streams: bytes per second (B2). */
 double peaks_read(peaks *p, int threads);
 
+/* The same pass in `pieces` pieces, one after the other: best[i] becomes the smaller of itself and the seconds that
+ * piece i took now. Over several rounds their sum is what reading costs while no neighbour interferes, to be
+ * compared with figures found in the same way. */
+void peaks_read_pieces(peaks *p, int threads, int pieces, double *best);
+
 /* f32 multiply-adds in registers: operations per second, two per multiply-add, all threads together. */
 double peaks_fma(peaks *p, int threads);
 

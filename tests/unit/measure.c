@@ -145,6 +145,9 @@ static void peaks_are_positive(void **state)
         assert_true(peaks_read(p, threads) > 0);
         assert_true(peaks_fma(p, threads) > 0);
         assert_true(peaks_barrier_ns(p, threads) > 0);
+        double best[3] = { 1e9, 1e9, 0 };
+        peaks_read_pieces(p, threads, 3, best);
+        assert_true(best[0] > 0 && best[0] < 1e9 && best[1] < 1e9 && best[2] == 0);
     }
     assert_true(peaks_int8(p, 1) == 0);
     peaks_close(p);
