@@ -471,7 +471,7 @@ int main(int argc, char **argv)
            peaks_barrier_ns(b.peaks, o.threads));
     for (int t = 0; t < o.type_count; t++) {
         if (strcmp(o.mode, "rate") == 0)
-            add_matrix(&b, o.types[t], 1024, 768, EPILOGUE_STORE);
+            add_matrix(&b, o.types[t], 384, 768, EPILOGUE_STORE);
         else
             add_model(&b, o.types[t], o.model);
         open_buffers(&b);

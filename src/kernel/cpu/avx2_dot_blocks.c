@@ -229,10 +229,10 @@ MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const 
     void avx2_dot_##name(const matmul_dot *job)                                                              \
     {                                                                                                        \
         switch (job->rows) {                                                                                 \
-            ROWS(type, 1, 4, 1)                                                                              \
-            ROWS(type, 2, 1, 1)                                                                              \
-            ROWS(type, 3, 1, 1)                                                                              \
-            ROWS(type, 4, 1, 1)                                                                              \
+            ROWS(type, 1, 4, 2)                                                                              \
+            ROWS(type, 2, 4, 2)                                                                              \
+            ROWS(type, 3, 4, 2)                                                                              \
+            ROWS(type, 4, 4, 2)                                                                              \
         }                                                                                                    \
     }
 

@@ -93,8 +93,8 @@ MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const 
     void avx2_dot_##name(const matmul_dot *job)                                                              \
     {                                                                                                        \
         switch (job->rows) {                                                                                 \
-            ROWS(type, 1, 4, 1)                                                                              \
-            ROWS(type, 2, 4, 1)                                                                              \
+            ROWS(type, 1, 4, 2)                                                                              \
+            ROWS(type, 2, 4, 2)                                                                              \
             ROWS(type, 3, most, some)                                                                        \
             ROWS(type, 4, most, some)                                                                        \
         }                                                                                                    \

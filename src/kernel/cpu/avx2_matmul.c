@@ -57,7 +57,7 @@ static void finish(const args_matmul *a, int first, int row, int rows, const flo
 const matmul_ops avx2_matmul_ops = {
     .lanes = 8,
     .panel = 4,
-    .streams = { 0, 4, 4, 2, 2 },
+    .streams = { 0, 4, 4, 4, 4 },
     .dot = {
         [DTYPE_F32] = avx2_dot_f32,
         [DTYPE_F16] = avx2_dot_f16,

@@ -241,8 +241,8 @@ MATMUL_TEMPLATE void dot(dtype type, int groups, int rows, const uint8_t *const 
     void avx512_dot_##name(const matmul_dot *job)                                                            \
     {                                                                                                        \
         switch (job->rows) {                                                                                 \
-            ROWS(type, 1, 4, 1)                                                                              \
-            ROWS(type, 2, 4, 1)                                                                              \
+            ROWS(type, 1, 4, 2)                                                                              \
+            ROWS(type, 2, 4, 2)                                                                              \
             ROWS(type, 3, 2, 1)                                                                              \
             ROWS(type, 4, 2, 1)                                                                              \
             ROWS(type, 5, 2, 1)                                                                              \

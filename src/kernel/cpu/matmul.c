@@ -10,7 +10,7 @@
 enum {
     TILE_BYTES = 128 << 10,      /* of weights, where there is that much */
     SMALL_TILE_BYTES = 32 << 10, /* small matrices: so many that workers can share them evenly … */
-    SMALL_TILES = 8,             /* … but no more than this */
+    SMALL_TILES = 8,             /* … but no more than this; large ones: a multiple of four */
     ROW_BLOCK = 64,              /* rows that pass over a tile's weights together */
     WIDE_COLS = 128, /* columns of f32 weights at a time: three groups fit the first-level cache */
     WIDE_GROUPS = 3,
@@ -19,7 +19,8 @@ enum {
 
 typedef struct {
     int units, groups_per_unit;
-    int weight_tiles;           /* ranges of units */
+    int weight_tiles; /* ranges of units … */
+    int step, steps;  /* … that begin at multiples of a step: of one group alone there is no overlap */
     int row_blocks, block_rows; /* ranges of rows */
     int rows;                   /* live */
 } plan;
@@ -40,11 +41,17 @@ static plan make_plan(const args_matmul *a)
     const packed_weight *w = a->w;
     plan p = { .rows = rows_live(a->rows), .groups_per_unit = matmul_gated(a) ? 2 : 1 };
     p.units = w->groups / p.groups_per_unit;
-
     const size_t small = w->bytes / SMALL_TILE_BYTES;
     const size_t large = (w->bytes + TILE_BYTES - 1) / TILE_BYTES;
-    const size_t wanted = small < SMALL_TILES ? small : large > SMALL_TILES ? large : SMALL_TILES;
-    p.weight_tiles = wanted < 1 ? 1 : wanted > (size_t)p.units ? p.units : (int)wanted;
+    const size_t wanted = small < SMALL_TILES                 ? small
+                          : (large + 3) / 4 * 4 > SMALL_TILES ? (large + 3) / 4 * 4
+                                                              : SMALL_TILES;
+
+    /* Tiles of whole bundles: four groups where there are many, two otherwise. */
+    const int bundle = (size_t)w->groups >= 16 * wanted ? MATMUL_STREAMS : 2;
+    p.step = bundle / p.groups_per_unit;
+    p.steps = div_up(p.units, p.step);
+    p.weight_tiles = wanted < 1 ? 1 : wanted > (size_t)p.steps ? p.steps : (int)wanted;
 
     /* Blocks of nearly equal size, whole panels of 8. */
     p.row_blocks = div_up(p.rows, ROW_BLOCK);
@@ -171,8 +178,11 @@ static void run_streams(const walk *t, int first_unit, int last_unit)
             unit[s] = first_unit + s * each + i;
         run_units(t, unit, at_once);
     }
+    int unit[MATMUL_STREAMS], left = 0;
     for (int u = first_unit + at_once * each; u < last_unit; u++)
-        run_units(t, &u, 1);
+        unit[left++] = u;
+    if (left > 0)
+        run_units(t, unit, left);
 }
 
 /* Many rows of floats: a few groups at a time, widened to f32 in pieces that stay in the first-level cache. */
@@ -218,8 +228,9 @@ void matmul_run(const matmul_ops *ops, const kernel_args *args, int tile, void *
     t.first_row = block * p.block_rows;
     t.last_row = p.rows - t.first_row < p.block_rows ? p.rows : t.first_row + p.block_rows;
 
-    const int first = (int)((int64_t)p.units * range / p.weight_tiles);
-    const int last = (int)((int64_t)p.units * (range + 1) / p.weight_tiles);
+    const int first = p.step * (int)((int64_t)p.steps * range / p.weight_tiles);
+    const int end = p.step * (int)((int64_t)p.steps * (range + 1) / p.weight_tiles);
+    const int last = end < p.units ? end : p.units;
     if (a->w->form == ACTIVATION_F32 && t.last_row - t.first_row > ops->panel)
         run_wide(&t, first, last, (wide_scratch *)((char *)scratch + own_bytes(a)));
     else
