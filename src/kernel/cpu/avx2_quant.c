@@ -119,9 +119,32 @@ static void prepare_row_q8(const float *x, int cols, const float *norm, float sc
         out[i * stride] = last[i];
 }
 
-static void prepare_row_f32(const float *x, int cols, const float *norm, float s, int rows, float *out)
+/* The first columns of a whole panel of f32, as many as go by four. Returns how many. */
+static int prepare_four_rows(const float *x, size_t stride, int cols, const float *norm, const float s[4],
+                             float *out)
 {
     int k = 0;
+    for (; k + 4 <= cols; k += 4, out += 16) {
+        __m128 row[4];
+        MATMUL_UNROLL
+        for (int r = 0; r < 4; r++) {
+            row[r] = _mm_loadu_ps(x + (size_t)r * stride + k);
+            if (norm)
+                row[r] = _mm_mul_ps(_mm_mul_ps(row[r], _mm_set1_ps(s[r])), _mm_loadu_ps(norm + k));
+        }
+        _MM_TRANSPOSE4_PS(row[0], row[1], row[2], row[3]);
+        MATMUL_UNROLL
+        for (int i = 0; i < 4; i++)
+            _mm_storeu_ps(out + 4 * i, row[i]);
+    }
+    return k;
+}
+
+/* Columns from `first` on of one row of a panel of f32. */
+static void prepare_row_f32(const float *x, int first, int cols, const float *norm, float s, float *out,
+                            int rows)
+{
+    int k = first;
     for (; k + 8 <= cols; k += 8) {
         float v[8];
         _mm256_storeu_ps(v, load(x + k, norm ? norm + k : NULL, _mm256_set1_ps(s)));
@@ -135,14 +158,18 @@ static void prepare_row_f32(const float *x, int cols, const float *norm, float s
 void avx2_prepare_panel(activation_form form, const float *x, size_t stride, int rows, int cols,
                         const float *norm, float eps, void *panel)
 {
+    float s[MATMUL_MAX_PANEL];
+    for (int r = 0; r < rows; r++)
+        s[r] = norm ? reduce_rms_scale(avx2_sum_squares(x + (size_t)r * stride, cols), cols, eps) : 1.0f;
+    int done = 0;
+    if (form == ACTIVATION_F32 && rows == 4)
+        done = prepare_four_rows(x, stride, cols, norm, s, panel);
     for (int r = 0; r < rows; r++) {
         const float *row = x + (size_t)r * stride;
-        const float s = norm ? reduce_rms_scale(avx2_sum_squares(row, cols), cols, eps) : 1.0f;
-        if (form == ACTIVATION_F32) {
-            prepare_row_f32(row, cols, norm, s, rows, (float *)panel + r);
-            continue;
-        }
-        prepare_row_q8(row, cols, norm, s, (q8_block *)panel + r, rows);
+        if (form == ACTIVATION_Q8)
+            prepare_row_q8(row, cols, norm, s[r], (q8_block *)panel + r, rows);
+        else
+            prepare_row_f32(row, done, cols, norm, s[r], (float *)panel + r, rows);
     }
 }
 

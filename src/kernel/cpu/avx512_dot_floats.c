@@ -111,11 +111,23 @@ DEFINE_DOT(f32, DTYPE_F32, 3, 2)
 DEFINE_DOT(f16, DTYPE_F16, 2, 1)
 DEFINE_DOT(bf16, DTYPE_BF16, 2, 1)
 
+/* Columns [first, last) of one type, two at a time: a BF16 pair is one load. */
+MATMUL_TEMPLATE void widen(dtype type, const uint8_t *group, int first, int last, float *out)
+{
+    const uint8_t *at = group + (size_t)first * column_bytes(type);
+    int k = first;
+    for (; k + 2 <= last; k += 2, at += 2 * column_bytes(type), out += 2 * LANES) {
+        _mm512_storeu_ps(out, load_column(type, at, 0));
+        _mm512_storeu_ps(out + LANES, load_column(type, at, 1));
+    }
+    if (k < last)
+        _mm512_storeu_ps(out, load_column(type, at, 0));
+}
+
 void avx512_widen(dtype type, const uint8_t *group, int first, int last, float *out)
 {
-    for (int k = first; k < last; k++, out += LANES) {
-        const uint8_t *at = group + (size_t)(k / 2) * 2 * column_bytes(type);
-        _mm512_storeu_ps(out,
-                         type == DTYPE_F16 ? load_column(DTYPE_F16, at, k) : load_column(DTYPE_BF16, at, k));
-    }
+    if (type == DTYPE_F16)
+        widen(DTYPE_F16, group, first, last, out);
+    else
+        widen(DTYPE_BF16, group, first, last, out);
 }

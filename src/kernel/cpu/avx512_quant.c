@@ -122,29 +122,79 @@ static void prepare_row_q8(const float *x, int cols, const float *norm, __m512 s
         out[i * stride] = last[i];
 }
 
+/* Eight columns of eight rows, turned: out [8 columns][8 rows]. */
+MATMUL_TEMPLATE void turn_eight(const __m256 row[8], float *out)
+{
+    __m256 pair[8], quad[8];
+    MATMUL_UNROLL
+    for (int i = 0; i < 8; i += 2) {
+        pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
+        pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
+    }
+    MATMUL_UNROLL
+    for (int i = 0; i < 8; i += 4) {
+        quad[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
+        quad[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
+        quad[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
+        quad[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
+    }
+    MATMUL_UNROLL
+    for (int i = 0; i < 4; i++) { /* columns i and i + 4 share a register so far */
+        _mm256_storeu_ps(out + 8 * i, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20));
+        _mm256_storeu_ps(out + 8 * (i + 4), _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31));
+    }
+}
+
+/* The first columns of a whole panel of f32, as many as go by eight. Returns how many. */
+static int prepare_eight_rows(const float *x, size_t stride, int cols, const float *norm, const float s[8],
+                              float *out)
+{
+    int k = 0;
+    for (; k + 8 <= cols; k += 8, out += 64) {
+        __m256 row[8];
+        MATMUL_UNROLL
+        for (int r = 0; r < 8; r++) {
+            row[r] = _mm256_loadu_ps(x + (size_t)r * stride + k);
+            if (norm)
+                row[r] =
+                    _mm256_mul_ps(_mm256_mul_ps(row[r], _mm256_set1_ps(s[r])), _mm256_loadu_ps(norm + k));
+        }
+        turn_eight(row, out);
+    }
+    return k;
+}
+
+/* Columns from `first` on of one row of a panel of f32. */
+static void prepare_row_f32(const float *x, int first, int cols, const float *norm, __m512 s, float *out,
+                            int rows)
+{
+    const __m512i place = _mm512_mullo_epi32(
+        _mm512_set1_epi32(rows), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    for (int k = first; k < cols; k += 16) {
+        const __mmask16 mask = cols - k >= 16 ? 0xffff : avx512_mask_below(cols - k);
+        const __m512 v = load(x + k, norm ? norm + k : NULL, s, mask);
+        if (rows == 1)
+            _mm512_mask_storeu_ps(out + k, mask, v);
+        else
+            _mm512_mask_i32scatter_ps(out + (size_t)k * (size_t)rows, mask, place, v, 4);
+    }
+}
+
 void avx512_prepare_panel(activation_form form, const float *x, size_t stride, int rows, int cols,
                           const float *norm, float eps, void *panel)
 {
-    const __mmask16 all = 0xffff;
+    float s[MATMUL_MAX_PANEL];
+    for (int r = 0; r < rows; r++)
+        s[r] = norm ? reduce_rms_scale(avx512_sum_squares(x + (size_t)r * stride, cols), cols, eps) : 1.0f;
+    int done = 0;
+    if (form == ACTIVATION_F32 && rows == 8)
+        done = prepare_eight_rows(x, stride, cols, norm, s, panel);
     for (int r = 0; r < rows; r++) {
         const float *row = x + (size_t)r * stride;
-        const __m512 s =
-            _mm512_set1_ps(norm ? reduce_rms_scale(avx512_sum_squares(row, cols), cols, eps) : 1.0f);
-        if (form == ACTIVATION_Q8) {
-            prepare_row_q8(row, cols, norm, s, (q8_block *)panel + r, rows);
-            continue;
-        }
-        float *out = (float *)panel + r;
-        const __m512i place = _mm512_mullo_epi32(
-            _mm512_set1_epi32(rows), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-        for (int k = 0; k < cols; k += 16) {
-            const __mmask16 mask = cols - k >= 16 ? all : avx512_mask_below(cols - k);
-            const __m512 v = load(row + k, norm ? norm + k : NULL, s, mask);
-            if (rows == 1)
-                _mm512_mask_storeu_ps(out + k, mask, v);
-            else
-                _mm512_mask_i32scatter_ps(out + (size_t)k * (size_t)rows, mask, place, v, 4);
-        }
+        if (form == ACTIVATION_Q8)
+            prepare_row_q8(row, cols, norm, _mm512_set1_ps(s[r]), (q8_block *)panel + r, rows);
+        else
+            prepare_row_f32(row, done, cols, norm, _mm512_set1_ps(s[r]), (float *)panel + r, rows);
     }
 }
 

@@ -11,7 +11,10 @@ enum {
     TILE_BYTES = 128 << 10,      /* of weights, where there is that much */
     SMALL_TILE_BYTES = 32 << 10, /* small matrices: so many that workers can share them evenly … */
     SMALL_TILES = 8,             /* … but no more than this; large ones: a multiple of four */
-    ROW_BLOCK = 64,              /* rows that pass over a tile's weights together */
+    MANY_TILE_BYTES = 512 << 10, /* of weights, for many rows … */
+    MANY_TILES = 16,             /* … where that still makes so many tiles, blocks of rows counted */
+    ROW_BLOCK = 64,              /* rows that pass over a tile's weights together … */
+    WIDE_BLOCK = 128,            /* … and of floats, whose weights are widened once for all of them */
     WIDE_COLS = 128, /* columns of f32 weights at a time: three groups fit the first-level cache */
     WIDE_GROUPS = 3,
     AHEAD = 8 << 10, /* how far ahead of its loads a stream of weights is prefetched, in bytes */
@@ -28,7 +31,7 @@ typedef struct {
 /* Scratch of a worker for many rows of floats: widened weights and the sums of a block of rows. */
 typedef struct {
     float wide[WIDE_GROUPS][WIDE_COLS * MATMUL_MAX_LANES];
-    float y[ROW_BLOCK / 4][WIDE_GROUPS * MATMUL_MAX_PANEL * MATMUL_MAX_LANES];
+    float y[WIDE_BLOCK / 4][WIDE_GROUPS * MATMUL_MAX_PANEL * MATMUL_MAX_LANES];
 } wide_scratch;
 
 static int div_up(int a, int b)
@@ -36,29 +39,39 @@ static int div_up(int a, int b)
     return (a + b - 1) / b;
 }
 
+/* Ranges of a matrix's weights. Few rows: of the size above, in multiples of four where there are
+ * many. Many rows: larger ones, so that a block of rows is not fetched again and again for a few weights each; there
+ * are blocks enough to share. */
+static int wanted_tiles(const packed_weight *w, int rows, int row_blocks)
+{
+    const int small = (int)(w->bytes / SMALL_TILE_BYTES);
+    const int large = (int)((w->bytes + TILE_BYTES - 1) / TILE_BYTES + 3) / 4 * 4;
+    if (rows > MATMUL_MAX_PANEL) {
+        const int share = div_up(MANY_TILES, row_blocks), fit = (int)(w->bytes / MANY_TILE_BYTES);
+        return share > fit ? share : fit;
+    }
+    return small < SMALL_TILES ? small : large > SMALL_TILES ? large : SMALL_TILES;
+}
+
 static plan make_plan(const args_matmul *a)
 {
     const packed_weight *w = a->w;
     plan p = { .rows = rows_live(a->rows), .groups_per_unit = matmul_gated(a) ? 2 : 1 };
-    p.units = w->groups / p.groups_per_unit;
-    const size_t small = w->bytes / SMALL_TILE_BYTES;
-    const size_t large = (w->bytes + TILE_BYTES - 1) / TILE_BYTES;
-    const size_t wanted = small < SMALL_TILES                 ? small
-                          : (large + 3) / 4 * 4 > SMALL_TILES ? (large + 3) / 4 * 4
-                                                              : SMALL_TILES;
-
-    /* Tiles of whole bundles: four groups where there are many, two otherwise. */
-    const int bundle = (size_t)w->groups >= 16 * wanted ? MATMUL_STREAMS : 2;
-    p.step = bundle / p.groups_per_unit;
-    p.steps = div_up(p.units, p.step);
-    p.weight_tiles = wanted < 1 ? 1 : wanted > (size_t)p.steps ? p.steps : (int)wanted;
+    if (p.rows == 0)
+        return p;
 
     /* Blocks of nearly equal size, whole panels of 8. */
-    p.row_blocks = div_up(p.rows, ROW_BLOCK);
-    if (p.row_blocks > 0) {
-        p.block_rows = div_up(div_up(p.rows, p.row_blocks), MATMUL_MAX_PANEL) * MATMUL_MAX_PANEL;
-        p.row_blocks = div_up(p.rows, p.block_rows);
-    }
+    p.row_blocks = div_up(p.rows, w->form == ACTIVATION_F32 ? WIDE_BLOCK : ROW_BLOCK);
+    p.block_rows = div_up(div_up(p.rows, p.row_blocks), MATMUL_MAX_PANEL) * MATMUL_MAX_PANEL;
+    p.row_blocks = div_up(p.rows, p.block_rows);
+
+    /* Tiles of whole bundles: four groups where there are many, two otherwise. */
+    const int wanted = wanted_tiles(w, p.rows, p.row_blocks);
+    const int bundle = w->groups / 16 >= wanted ? MATMUL_STREAMS : 2;
+    p.units = w->groups / p.groups_per_unit;
+    p.step = bundle / p.groups_per_unit;
+    p.steps = div_up(p.units, p.step);
+    p.weight_tiles = wanted < 1 ? 1 : wanted > p.steps ? p.steps : wanted;
     return p;
 }
 
@@ -190,12 +203,13 @@ static void run_wide(const walk *t, int first_unit, int last_unit, wide_scratch 
 {
     const packed_weight *w = t->a->w;
     const int per = t->groups_per_unit, lanes = t->ops->lanes, at_once = per == 2 ? 1 : WIDE_GROUPS;
+    const int panels = div_up(t->last_row - t->first_row, t->ops->panel);
     for (int unit = first_unit; unit < last_unit; unit += at_once) {
         const int units = last_unit - unit < at_once ? last_unit - unit : at_once, groups = units * per;
-        memset(s->y, 0, sizeof s->y);
+        memset(s->y, 0, (size_t)panels * sizeof s->y[0]);
         for (int k = 0; k < w->cols; k += WIDE_COLS) {
             const int end = w->cols - k < WIDE_COLS ? w->cols : k + WIDE_COLS;
-            matmul_dot job = { .groups = groups, .cols = end - k, .ahead = AHEAD };
+            matmul_dot job = { .groups = groups, .cols = end - k };
             for (int g = 0; g < groups; g++) {
                 const uint8_t *group = group_at(t, unit * per + g);
                 if (w->type != DTYPE_F32)
