@@ -59,7 +59,7 @@ static void add_matrix(bench *b, dtype type, int n, int k, matmul_epilogue epilo
     uint8_t *data = matmul_random_weights(type, lanes, k, VALUES_ORDINARY, 1, &bytes);
     const weight_source one = { .data = data, .type = type, .rows = lanes, .cols = k };
     packed_weight group, *w = &b->w[b->matrices];
-    if (weight_pack(&one, 1, false, lanes, &group, NULL) != 0)
+    if (weight_pack(&one, 1, false, true, lanes, &group, NULL) != 0)
         abort();
     mem_free(MEM_GENERAL, data, bytes);
     *w = group;

@@ -21,6 +21,10 @@ typedef enum {
     DTYPE_Q4_K,
     DTYPE_Q5_K,
     DTYPE_Q6_K,
+    DTYPE_F8_E4M3, /* e4m3fn; scales stand in a tensor of their own */
+    DTYPE_F8_E8M0, /* a power of two: 2^(byte - 127) */
+    DTYPE_F4_E2M1, /* two per byte, the even column low; scales stand in a tensor of their own */
+    DTYPE_MXFP4,   /* GGUF: blocks of 32 = e8m0 byte, then 16 bytes: columns 0 … 15 low, 16 … 31 high */
     DTYPE_I32,
     DTYPE_I64,
     DTYPE_I8,

@@ -4,7 +4,7 @@
  * report that needs live rows scales them. Accesses are what the happens-before check of debug builds goes by.
  * Threads: any; no state.
  */
-#include "kernel/kernel.h"
+#include "kernel/describe.h"
 
 #include <assert.h>
 
@@ -22,6 +22,19 @@ static const struct {
     [KERNEL_NORM_ADD] = { "norm_add", CLASS_COMPUTE, sizeof(args_norm_add) },
     [KERNEL_GATHER] = { "gather", CLASS_COPY, sizeof(args_gather) },
     [KERNEL_SAMPLE] = { "sample", CLASS_COMPUTE, sizeof(args_sample) },
+    [KERNEL_HYPER_PRE] = { "hyper_pre", CLASS_COMPUTE, sizeof(args_hyper_pre) },
+    [KERNEL_HYPER_POST] = { "hyper_post", CLASS_COMPUTE, sizeof(args_hyper_post) },
+    [KERNEL_HEAD_ROPE] = { "head_rope", CLASS_COMPUTE, sizeof(args_head_rope) },
+    [KERNEL_LATENT_STORE] = { "latent_store", CLASS_COMPUTE, sizeof(args_latent_store) },
+    [KERNEL_STATE_STORE] = { "state_store", CLASS_COMPUTE, sizeof(args_state_store) },
+    [KERNEL_COMPRESS] = { "compress", CLASS_COMPUTE, sizeof(args_compress) },
+    [KERNEL_INDEX_SCORE] = { "index_score", CLASS_ATTENTION, sizeof(args_index_score) },
+    [KERNEL_INDEX_SELECT] = { "index_select", CLASS_COMPUTE, sizeof(args_index_select) },
+    [KERNEL_SPARSE_ATTENTION] = { "sparse_attention", CLASS_ATTENTION, sizeof(args_sparse_attention) },
+    [KERNEL_ROUTE] = { "route", CLASS_COMPUTE, sizeof(args_route) },
+    [KERNEL_GROUP] = { "group", CLASS_COMPUTE, sizeof(args_group) },
+    [KERNEL_EXPERTS] = { "experts", CLASS_COMPUTE, sizeof(args_experts) },
+    [KERNEL_COMBINE] = { "combine", CLASS_COMPUTE, sizeof(args_combine) },
     [KERNEL_HOST] = { "host", CLASS_HOST, sizeof(args_host) },
 };
 
@@ -75,7 +88,7 @@ kernel_cost kernel_get_cost(kernel_id id, const kernel_args *args)
     switch (id) {
     case KERNEL_EMBED: {
         const args_embed *a = &args->embed;
-        double n = (double)a->rows.max * a->dim;
+        double n = (double)a->rows.max * a->copies * a->dim;
         return (kernel_cost) { .flops = n, .bytes = 8.0 * n };
     }
     case KERNEL_QUANT: {
@@ -110,6 +123,22 @@ kernel_cost kernel_get_cost(kernel_id id, const kernel_args *args)
         double n = (double)args->sample.rows.max * args->sample.vocab;
         return (kernel_cost) { .flops = 4.0 * n, .bytes = 4.0 * n };
     }
+    case KERNEL_HYPER_PRE:
+    case KERNEL_HYPER_POST:
+        return hyper_cost(id, args, false);
+    case KERNEL_HEAD_ROPE:
+    case KERNEL_LATENT_STORE:
+    case KERNEL_STATE_STORE:
+    case KERNEL_COMPRESS:
+    case KERNEL_INDEX_SCORE:
+    case KERNEL_INDEX_SELECT:
+    case KERNEL_SPARSE_ATTENTION:
+        return sparse_cost(id, args, false);
+    case KERNEL_ROUTE:
+    case KERNEL_GROUP:
+    case KERNEL_EXPERTS:
+    case KERNEL_COMBINE:
+        return experts_cost(id, args, false);
     case KERNEL_HOST:
     case KERNEL_COUNT:
         break;
@@ -163,6 +192,22 @@ kernel_cost kernel_get_live_cost(kernel_id id, const kernel_args *args)
     case KERNEL_SAMPLE:
         live.sample.rows.max = rows_live(args->sample.rows);
         break;
+    case KERNEL_HYPER_PRE:
+    case KERNEL_HYPER_POST:
+        return hyper_cost(id, args, true);
+    case KERNEL_HEAD_ROPE:
+    case KERNEL_LATENT_STORE:
+    case KERNEL_STATE_STORE:
+    case KERNEL_COMPRESS:
+    case KERNEL_INDEX_SCORE:
+    case KERNEL_INDEX_SELECT:
+    case KERNEL_SPARSE_ATTENTION:
+        return sparse_cost(id, args, true);
+    case KERNEL_ROUTE:
+    case KERNEL_GROUP:
+    case KERNEL_EXPERTS:
+    case KERNEL_COMBINE:
+        return experts_cost(id, args, true);
     case KERNEL_HOST:
     case KERNEL_COUNT:
         break;
@@ -172,12 +217,7 @@ kernel_cost kernel_get_live_cost(kernel_id id, const kernel_args *args)
 
 /* ---- accesses ---- */
 
-typedef struct {
-    kernel_access *out;
-    int count;
-} access_list;
-
-static void add(access_list *l, const void *start, size_t bytes, bool write)
+void access_add(access_list *l, const void *start, size_t bytes, bool write)
 {
     if (!start)
         return;
@@ -191,9 +231,9 @@ static size_t strided(int rows, size_t stride, size_t width, size_t size)
     return rows > 0 ? ((size_t)(rows - 1) * stride + width) * size : 0;
 }
 
-static void add_rows(access_list *l, row_count rows)
+void access_add_rows(access_list *l, row_count rows)
 {
-    add(l, rows.live, sizeof(int32_t), false);
+    access_add(l, rows.live, sizeof(int32_t), false);
 }
 
 /* Which pages are touched is known only when the kernel runs. The layer's share of page 0 stands for all of
@@ -201,55 +241,65 @@ static void add_rows(access_list *l, row_count rows)
 static void add_kv(access_list *l, const kv_layer *kv, bool write)
 {
     size_t page = 2 * sizeof(uint16_t) * (size_t)kv->page_rows * (size_t)kv->kv_heads * (size_t)kv->head_dim;
-    add(l, kv->base, page < kv->page_stride ? page : kv->page_stride, write);
-    add(l, kv->table, sizeof(int32_t), false);
+    access_add(l, kv->base, page < kv->page_stride ? page : kv->page_stride, write);
+    access_add(l, kv->table, sizeof(int32_t), false);
+}
+
+void access_add_entries(access_list *l, const entry_rows *e, bool write)
+{
+    size_t page = sizeof(float) * (size_t)e->page_rows * (size_t)e->width;
+    if (!e->base)
+        return;
+    access_add(l, e->base, page, write);
+    access_add(l, e->table, sizeof(int32_t), false);
 }
 
 static void accesses_matmul(access_list *l, const args_matmul *a)
 {
     int rows = a->rows.max;
     bool gated = a->epilogue == EPILOGUE_SWIGLU || a->epilogue == EPILOGUE_GEGLU;
-    add_rows(l, a->rows);
+    access_add_rows(l, a->rows);
     if (a->x)
-        add(l, a->x, strided(rows, a->x_stride, (size_t)a->w->cols, sizeof(float)), false);
+        access_add(l, a->x, strided(rows, a->x_stride, (size_t)a->w->cols, sizeof(float)), false);
     else
-        add(l, a->ready.data, a->ready.bytes, false);
-    add(l, a->out, strided(rows, a->out_stride, (size_t)(gated ? a->w->rows / 2 : a->w->rows), sizeof(float)),
-        true);
+        access_add(l, a->ready.data, a->ready.bytes, false);
+    access_add(l, a->out,
+               strided(rows, a->out_stride, (size_t)(gated ? a->w->rows / 2 : a->w->rows), sizeof(float)),
+               true);
 }
 
 static void accesses_attention(access_list *l, const args_attention *a)
 {
     size_t width = (size_t)a->heads * (size_t)a->kv.head_dim;
-    add(l, a->span_count, sizeof(int32_t), false);
-    add(l, a->spans, (size_t)a->max_spans * sizeof(row_span), false);
-    add(l, a->q, strided(a->max_rows, a->q_stride, width, sizeof(float)), false);
+    access_add(l, a->span_count, sizeof(int32_t), false);
+    access_add(l, a->spans, (size_t)a->max_spans * sizeof(row_span), false);
+    access_add(l, a->q, strided(a->max_rows, a->q_stride, width, sizeof(float)), false);
     add_kv(l, &a->kv, false);
-    add(l, a->out, (size_t)a->max_rows * width * sizeof(float), true);
+    access_add(l, a->out, (size_t)a->max_rows * width * sizeof(float), true);
 }
 
 static void accesses_rope_store(access_list *l, const args_rope_store *a)
 {
     size_t rows = (size_t)a->rows.max;
     size_t width = (size_t)(a->heads + 2 * a->kv.kv_heads) * (size_t)a->kv.head_dim;
-    add_rows(l, a->rows);
-    add(l, a->qkv, rows * width * sizeof(float), true);
-    add(l, a->cos_sin, rows * (size_t)a->rope_dim * sizeof(float), false);
-    add(l, a->position, rows * sizeof(int32_t), false);
-    add(l, a->slot, rows * sizeof(int32_t), false);
+    access_add_rows(l, a->rows);
+    access_add(l, a->qkv, rows * width * sizeof(float), true);
+    access_add(l, a->cos_sin, rows * (size_t)a->rope_dim * sizeof(float), false);
+    access_add(l, a->position, rows * sizeof(int32_t), false);
+    access_add(l, a->slot, rows * sizeof(int32_t), false);
     add_kv(l, &a->kv, true);
 }
 
 static void accesses_sample(access_list *l, const args_sample *a)
 {
     size_t rows = (size_t)a->rows.max;
-    add_rows(l, a->rows);
-    add(l, a->logits, strided(a->rows.max, a->logits_stride, (size_t)a->vocab, sizeof(float)), true);
-    add(l, a->position, rows * sizeof(int32_t), false);
-    add(l, a->params, rows * sizeof(a->params[0]), false);
-    add(l, a->history, rows * sizeof(sample_history), false);
-    add(l, a->token, rows * sizeof(int32_t), true);
-    add(l, a->logprob, rows * sizeof(float), true);
+    access_add_rows(l, a->rows);
+    access_add(l, a->logits, strided(a->rows.max, a->logits_stride, (size_t)a->vocab, sizeof(float)), true);
+    access_add(l, a->position, rows * sizeof(int32_t), false);
+    access_add(l, a->params, rows * sizeof(a->params[0]), false);
+    access_add(l, a->history, rows * sizeof(sample_history), false);
+    access_add(l, a->token, rows * sizeof(int32_t), true);
+    access_add(l, a->logprob, rows * sizeof(float), true);
 }
 
 int kernel_accesses(kernel_id id, const kernel_args *args, kernel_access out[KERNEL_MAX_ACCESSES])
@@ -258,16 +308,17 @@ int kernel_accesses(kernel_id id, const kernel_args *args, kernel_access out[KER
     switch (id) {
     case KERNEL_EMBED: {
         const args_embed *a = &args->embed;
-        add_rows(&l, a->rows);
-        add(&l, a->ids, (size_t)a->rows.max * sizeof(int32_t), false);
-        add(&l, a->out, (size_t)a->rows.max * (size_t)a->dim * sizeof(float), true);
+        access_add_rows(&l, a->rows);
+        access_add(&l, a->ids, (size_t)a->rows.max * sizeof(int32_t), false);
+        access_add(&l, a->out, (size_t)a->rows.max * (size_t)a->copies * (size_t)a->dim * sizeof(float),
+                   true);
         break;
     }
     case KERNEL_QUANT: {
         const args_quant *a = &args->quant;
-        add_rows(&l, a->rows);
-        add(&l, a->x, strided(a->rows.max, a->x_stride, (size_t)a->cols, sizeof(float)), false);
-        add(&l, a->out.data, a->out.bytes, true);
+        access_add_rows(&l, a->rows);
+        access_add(&l, a->x, strided(a->rows.max, a->x_stride, (size_t)a->cols, sizeof(float)), false);
+        access_add(&l, a->out.data, a->out.bytes, true);
         break;
     }
     case KERNEL_MATMUL:
@@ -275,9 +326,9 @@ int kernel_accesses(kernel_id id, const kernel_args *args, kernel_access out[KER
         break;
     case KERNEL_ROPE_ANGLES: {
         const args_rope_angles *a = &args->rope_angles;
-        add_rows(&l, a->rows);
-        add(&l, a->position, (size_t)a->rows.max * sizeof(int32_t), false);
-        add(&l, a->cos_sin, 2 * (size_t)a->rows.max * (size_t)a->half * sizeof(float), true);
+        access_add_rows(&l, a->rows);
+        access_add(&l, a->position, (size_t)a->rows.max * sizeof(int32_t), false);
+        access_add(&l, a->cos_sin, 2 * (size_t)a->rows.max * (size_t)a->half * sizeof(float), true);
         break;
     }
     case KERNEL_ROPE_STORE:
@@ -288,27 +339,46 @@ int kernel_accesses(kernel_id id, const kernel_args *args, kernel_access out[KER
         break;
     case KERNEL_NORM_ADD: {
         const args_norm_add *a = &args->norm_add;
-        add_rows(&l, a->rows);
-        add(&l, a->x, (size_t)a->rows.max * (size_t)a->dim * sizeof(float), true);
-        add(&l, a->y, (size_t)a->rows.max * (size_t)a->dim * sizeof(float), false);
+        access_add_rows(&l, a->rows);
+        access_add(&l, a->x, (size_t)a->rows.max * (size_t)a->dim * sizeof(float), true);
+        access_add(&l, a->y, (size_t)a->rows.max * (size_t)a->dim * sizeof(float), false);
         break;
     }
     case KERNEL_GATHER: {
         const args_gather *a = &args->gather;
-        add_rows(&l, a->rows);
-        add(&l, a->index, (size_t)a->rows.max * sizeof(int32_t), false);
-        add(&l, a->x, (size_t)a->dim * sizeof(float), false);
-        add(&l, a->out, (size_t)a->rows.max * (size_t)a->dim * sizeof(float), true);
+        access_add_rows(&l, a->rows);
+        access_add(&l, a->index, (size_t)a->rows.max * sizeof(int32_t), false);
+        access_add(&l, a->x, (size_t)a->dim * sizeof(float), false);
+        access_add(&l, a->out, (size_t)a->rows.max * (size_t)a->dim * sizeof(float), true);
         break;
     }
     case KERNEL_SAMPLE:
         accesses_sample(&l, &args->sample);
         break;
+    case KERNEL_HYPER_PRE:
+    case KERNEL_HYPER_POST:
+        hyper_accesses(&l, id, args);
+        break;
+    case KERNEL_HEAD_ROPE:
+    case KERNEL_LATENT_STORE:
+    case KERNEL_STATE_STORE:
+    case KERNEL_COMPRESS:
+    case KERNEL_INDEX_SCORE:
+    case KERNEL_INDEX_SELECT:
+    case KERNEL_SPARSE_ATTENTION:
+        sparse_accesses(&l, id, args);
+        break;
+    case KERNEL_ROUTE:
+    case KERNEL_GROUP:
+    case KERNEL_EXPERTS:
+    case KERNEL_COMBINE:
+        experts_accesses(&l, id, args);
+        break;
     case KERNEL_HOST:
         /* 0 bytes: the whole device buffer that the address lies in. */
         for (int i = 0; i < 4; i++) {
-            add(&l, args->host.reads[i], 0, false);
-            add(&l, args->host.writes[i], 0, true);
+            access_add(&l, args->host.reads[i], 0, false);
+            access_add(&l, args->host.writes[i], 0, true);
         }
         break;
     case KERNEL_COUNT:

@@ -13,35 +13,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernel/args_experts.h"
+#include "kernel/args_hyper.h"
+#include "kernel/args_sparse.h"
+#include "kernel/rows.h"
 #include "kernel/weight.h"
 
 typedef enum { CLASS_COMPUTE, CLASS_ATTENTION, CLASS_COPY, CLASS_COMM, CLASS_HOST } kernel_class;
 
 typedef enum {
-    KERNEL_EMBED,       /* token ids to rows of the residual stream */
-    KERNEL_QUANT,       /* optional RMSNorm, then activations in the form the weights want */
-    KERNEL_MATMUL,      /* rows x packed weights, with norm in front and an epilogue behind */
-    KERNEL_ROPE_ANGLES, /* cos and sin for each row's position */
-    KERNEL_ROPE_STORE,  /* rotate q and k, k and v into the cache */
-    KERNEL_ATTENTION,   /* softmax(q k) v over paged entries */
-    KERNEL_NORM_ADD,    /* x += rmsnorm(y): the post-norm of Gemma */
-    KERNEL_GATHER,      /* rows picked by index */
-    KERNEL_SAMPLE,      /* logits to one token per row */
-    KERNEL_HOST,        /* a C function in stream order */
+    KERNEL_EMBED,            /* token ids to rows of the residual stream */
+    KERNEL_QUANT,            /* optional RMSNorm, then activations in the form the weights want */
+    KERNEL_MATMUL,           /* rows x packed weights, with norm in front and an epilogue behind */
+    KERNEL_ROPE_ANGLES,      /* cos and sin for each row's position */
+    KERNEL_ROPE_STORE,       /* rotate q and k, k and v into the cache */
+    KERNEL_ATTENTION,        /* softmax(q k) v over paged entries */
+    KERNEL_NORM_ADD,         /* x += rmsnorm(y): the post-norm of Gemma */
+    KERNEL_GATHER,           /* rows picked by index */
+    KERNEL_SAMPLE,           /* logits to one token per row */
+    KERNEL_HYPER_PRE,        /* residual streams to a sub-layer's input (args_hyper.h) */
+    KERNEL_HYPER_POST,       /* a sub-layer's output into the residual streams */
+    KERNEL_HEAD_ROPE,        /* norm, rotate, round each head (args_sparse.h) */
+    KERNEL_LATENT_STORE,     /* a row's latent into the window ring */
+    KERNEL_STATE_STORE,      /* a row's share of a compressor's state */
+    KERNEL_COMPRESS,         /* completed groups to compressed entries */
+    KERNEL_INDEX_SCORE,      /* the indexer's score of every visible entry */
+    KERNEL_INDEX_SELECT,     /* the entries a row attends to */
+    KERNEL_SPARSE_ATTENTION, /* window and compressed entries in one softmax */
+    KERNEL_ROUTE,            /* which experts a row goes to (args_experts.h) */
+    KERNEL_GROUP,            /* rows by expert */
+    KERNEL_EXPERTS,          /* each expert over its rows */
+    KERNEL_COMBINE,          /* a row's results added up */
+    KERNEL_HOST,             /* a C function in stream order */
     KERNEL_COUNT
 } kernel_id;
-
-/* Live rows: *live in device memory (NULL: all), never above max. */
-typedef struct {
-    const int32_t *live;
-    int32_t max;
-} row_count;
-
-static inline int rows_live(row_count r)
-{
-    int n = r.live ? *r.live : r.max;
-    return n < 0 ? 0 : n < r.max ? n : r.max;
-}
 
 /* out[row] = table[id[row]] * scale. The table stands as in the file. */
 typedef struct {
@@ -51,7 +56,8 @@ typedef struct {
     const void *table;  /* [vocab, dim] */
     int vocab, dim;
     float scale; /* 1, or sqrt(dim) for Gemma */
-    float *out;  /* [rows, dim] */
+    int copies;  /* residual streams, each a copy: 1 but for hyper-connections */
+    float *out;  /* [rows, copies, dim] */
 } args_embed;
 
 /* Activations as the weights want them (kernel/weight.h says which form belongs to which weight type). */
@@ -85,7 +91,8 @@ typedef struct {
     activation ready;
     const float *bias; /* [w->rows] or NULL; gated: of all gates, then of all ups */
     matmul_epilogue epilogue;
-    float *out; /* [rows, w->rows] (half of that for the gated ones), stride in floats */
+    float limit; /* SWIGLU: gate is cut at +limit, up at +-limit; 0: neither */
+    float *out;  /* [rows, w->rows] (half of that for the gated ones), stride in floats */
     size_t out_stride;
 } args_matmul;
 
@@ -126,11 +133,6 @@ typedef struct {
     const int32_t *position, *slot; /* [rows] */
     kv_layer kv;
 } args_rope_store;
-
-/* A run of rows of one request with consecutive positions: they share one read of the keys. */
-typedef struct {
-    int32_t first_row, rows, slot, first_position;
-} row_span;
 
 /* Row i of a span at position p sees the entries max(0, p - window + 1) … p (window 0: from 0).
  * out[row, h] = sum_t softmax_t(scale q.k_t) v_t. */
@@ -225,6 +227,19 @@ typedef union {
     args_gather gather;
     args_sample sample;
     args_host host;
+    args_hyper_pre hyper_pre;
+    args_hyper_post hyper_post;
+    args_head_rope head_rope;
+    args_latent_store latent_store;
+    args_state_store state_store;
+    args_compress compress;
+    args_index_score index_score;
+    args_index_select index_select;
+    args_sparse_attention sparse_attention;
+    args_route route;
+    args_group group;
+    args_experts experts;
+    args_combine combine;
 } kernel_args;
 
 const char *kernel_name(kernel_id id, const kernel_args *args);

@@ -20,11 +20,29 @@ enum { ISA_PORTABLE, ISA_AVX2, ISA_AVX512, ISA_COUNT };
 typedef const kernel_impl *kernel_row[KERNEL_COUNT];
 
 static const kernel_row portable_row = {
-    [KERNEL_EMBED] = &ref_embed,           [KERNEL_QUANT] = &ref_quant,
-    [KERNEL_MATMUL] = &ref_matmul,         [KERNEL_ROPE_ANGLES] = &ref_rope_angles,
-    [KERNEL_ROPE_STORE] = &ref_rope_store, [KERNEL_ATTENTION] = &ref_attention,
-    [KERNEL_NORM_ADD] = &ref_norm_add,     [KERNEL_GATHER] = &ref_gather,
-    [KERNEL_SAMPLE] = &ref_sample,         [KERNEL_HOST] = &ref_host,
+    [KERNEL_EMBED] = &ref_embed,
+    [KERNEL_QUANT] = &ref_quant,
+    [KERNEL_MATMUL] = &ref_matmul,
+    [KERNEL_ROPE_ANGLES] = &ref_rope_angles,
+    [KERNEL_ROPE_STORE] = &ref_rope_store,
+    [KERNEL_ATTENTION] = &ref_attention,
+    [KERNEL_NORM_ADD] = &ref_norm_add,
+    [KERNEL_GATHER] = &ref_gather,
+    [KERNEL_SAMPLE] = &ref_sample,
+    [KERNEL_HOST] = &ref_host,
+    [KERNEL_HYPER_PRE] = &ref_hyper_pre,
+    [KERNEL_HYPER_POST] = &ref_hyper_post,
+    [KERNEL_HEAD_ROPE] = &ref_head_rope,
+    [KERNEL_LATENT_STORE] = &ref_latent_store,
+    [KERNEL_STATE_STORE] = &ref_state_store,
+    [KERNEL_COMPRESS] = &ref_compress,
+    [KERNEL_INDEX_SCORE] = &ref_index_score,
+    [KERNEL_INDEX_SELECT] = &ref_index_select,
+    [KERNEL_SPARSE_ATTENTION] = &ref_sparse_attention,
+    [KERNEL_ROUTE] = &ref_route,
+    [KERNEL_GROUP] = &ref_group,
+    [KERNEL_EXPERTS] = &ref_experts,
+    [KERNEL_COMBINE] = &ref_combine,
 };
 
 #if defined(__x86_64__)
@@ -39,6 +57,19 @@ static const kernel_row avx2_row = {
     [KERNEL_GATHER] = &ref_gather,
     [KERNEL_SAMPLE] = &avx2_sample,
     [KERNEL_HOST] = &ref_host,
+    [KERNEL_HYPER_PRE] = &ref_hyper_pre,
+    [KERNEL_HYPER_POST] = &ref_hyper_post,
+    [KERNEL_HEAD_ROPE] = &ref_head_rope,
+    [KERNEL_LATENT_STORE] = &ref_latent_store,
+    [KERNEL_STATE_STORE] = &ref_state_store,
+    [KERNEL_COMPRESS] = &ref_compress,
+    [KERNEL_INDEX_SCORE] = &ref_index_score,
+    [KERNEL_INDEX_SELECT] = &ref_index_select,
+    [KERNEL_SPARSE_ATTENTION] = &ref_sparse_attention,
+    [KERNEL_ROUTE] = &ref_route,
+    [KERNEL_GROUP] = &ref_group,
+    [KERNEL_EXPERTS] = &ref_experts,
+    [KERNEL_COMBINE] = &ref_combine,
 };
 
 static const kernel_row avx512_row = {
@@ -52,6 +83,19 @@ static const kernel_row avx512_row = {
     [KERNEL_GATHER] = &ref_gather,
     [KERNEL_SAMPLE] = &avx512_sample,
     [KERNEL_HOST] = &ref_host,
+    [KERNEL_HYPER_PRE] = &ref_hyper_pre,
+    [KERNEL_HYPER_POST] = &ref_hyper_post,
+    [KERNEL_HEAD_ROPE] = &ref_head_rope,
+    [KERNEL_LATENT_STORE] = &ref_latent_store,
+    [KERNEL_STATE_STORE] = &ref_state_store,
+    [KERNEL_COMPRESS] = &ref_compress,
+    [KERNEL_INDEX_SCORE] = &ref_index_score,
+    [KERNEL_INDEX_SELECT] = &ref_index_select,
+    [KERNEL_SPARSE_ATTENTION] = &ref_sparse_attention,
+    [KERNEL_ROUTE] = &ref_route,
+    [KERNEL_GROUP] = &ref_group,
+    [KERNEL_EXPERTS] = &ref_experts,
+    [KERNEL_COMBINE] = &ref_combine,
 };
 #endif
 

@@ -261,7 +261,14 @@ static const uint8_t *source_row(const weight_source *s, int row, size_t row_byt
 }
 
 /* Fills *w (all but data) for sources of one type; false when sizes overflow. */
-static bool plan_matrix(const weight_source *sources, int count, bool interleave, int lanes, packed_weight *w)
+activation_form weight_form(dtype type, bool rounded)
+{
+    (void)rounded;
+    return is_block_type(type) ? ACTIVATION_Q8 : ACTIVATION_F32;
+}
+
+static bool plan_matrix(const weight_source *sources, int count, bool interleave, bool rounded, int lanes,
+                        packed_weight *w)
 {
     const dtype type = sources[0].type;
     const int cols = sources[0].cols;
@@ -274,13 +281,13 @@ static bool plan_matrix(const weight_source *sources, int count, bool interleave
     }
     w->groups = interleave ? count * ((sources[0].rows - 1) / lanes + 1) : (w->rows - 1) / lanes + 1;
     w->group_bytes = group_bytes(type, cols, lanes);
-    w->form = is_block_type(type) ? ACTIVATION_Q8 : ACTIVATION_F32;
+    w->form = weight_form(type, rounded);
     return dtype_bytes(type, (uint64_t)w->rows * (uint64_t)cols, &w->file_bytes) &&
            mem_size_mul((size_t)w->groups, w->group_bytes, &w->bytes);
 }
 
-int weight_pack(const weight_source *sources, int count, bool interleave, int lanes, packed_weight *out,
-                foray_error *err)
+int weight_pack(const weight_source *sources, int count, bool interleave, bool rounded, int lanes,
+                packed_weight *out, foray_error *err)
 {
     assert(count > 0 && (lanes == 8 || lanes == 16));
     const dtype_info *info = dtype_get(sources[0].type);
@@ -290,7 +297,8 @@ int weight_pack(const weight_source *sources, int count, bool interleave, int la
         return fail(err, FORAY_EUNSUPPORTED, "weights: %d columns are not whole %s blocks of %d",
                     sources[0].cols, info->name, info->block);
     packed_weight w;
-    if (!plan_matrix(sources, count, interleave, lanes, &w) || !(w.data = mem_alloc(MEM_WEIGHTS, w.bytes)))
+    if (!plan_matrix(sources, count, interleave, rounded, lanes, &w) ||
+        !(w.data = mem_alloc(MEM_WEIGHTS, w.bytes)))
         return fail(err, FORAY_ENOMEM, "weights: no memory to pack %d rows of %d columns (%s)", w.rows,
                     w.cols, info->name);
 

@@ -18,8 +18,9 @@
 #include "base/error.h"
 #include "format/dtype.h"
 
-/* Activations: f32 as they are, or int8 in blocks of 32 with a scale and the scaled sum of each block. */
-typedef enum { ACTIVATION_F32, ACTIVATION_Q8 } activation_form;
+/* Activations: f32 as they are; int8 in blocks of 32 with a scale and the scaled sum of each block; f32 rounded to e4m3 in
+ * groups of 128 with power-of-two scales (laid out like F32); int8 with one scale for the whole row. */
+typedef enum { ACTIVATION_F32, ACTIVATION_Q8, ACTIVATION_F8, ACTIVATION_I8 } activation_form;
 
 /* Prepared activations of a pass: written by KERNEL_QUANT, read by KERNEL_MATMUL of the same instruction set,
  * opaque to everyone else (kernel/panel.h). */
@@ -51,14 +52,23 @@ typedef struct {
     dtype type;
     int rows, cols;
     const int32_t *order; /* [rows]: packed row i is source row order[i]; NULL: as they stand */
+    /* F8_E4M3: one e8m0 byte per tile of 128 x 128, rows of tiles scale_stride bytes apart. F4_E2M1 (two per byte, the
+     * even column low): one e8m0 byte per 32 columns of a row, rows scale_stride bytes apart. I8: one f32 per row. */
+    const void *scale;
+    size_t scale_stride;
+    int first_row; /* of the matrix: data is its row first_row, scale belongs to its row 0 */
 } weight_source;
+
+/* The form a type's activations take: what its own arithmetic needs, or with `rounded` false (F8_E4M3, F4_E2M1,
+ * MXFP4, I8 only) plain f32: the weights' values times unrounded activations. */
+activation_form weight_form(dtype type, bool rounded);
 
 /* Packs the sources one below the other (q|k|v), or, with interleave, row by row in turn (gate, up, gate, up, …
  * in blocks of `lanes` rows: a group of gates, then its group of ups; all with the same number of rows). All
  * sources have one type and one cols. lanes: of the kernel table. *out is owned: weight_free.
  * EUNSUPPORTED names a type without kernels, or columns that are not whole blocks. */
-int weight_pack(const weight_source *sources, int count, bool interleave, int lanes, packed_weight *out,
-                foray_error *err);
+int weight_pack(const weight_source *sources, int count, bool interleave, bool rounded, int lanes,
+                packed_weight *out, foray_error *err);
 void weight_free(packed_weight *w); /* w may be zeroed */
 bool weight_type_supported(dtype type);
 

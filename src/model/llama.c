@@ -175,6 +175,7 @@ int llama_trunk(const llama *m, const pass *p, const cache *c, int rows, int spa
                                        .vocab = config->vocab,
                                        .dim = config->dim,
                                        .scale = config->embedding_scale,
+                                       .copies = 1,
                                        .out = p->x } });
     angles(&t, m->frequency, m->rope_scale, p->angles);
     if (m->frequency_local)

@@ -56,7 +56,7 @@ static int load_matrices(loader *l, const model_role *roles, int count, int laye
         }
     }
     if (rc == 0)
-        rc = weight_pack(source, count, interleave, l->lanes, out, l->err);
+        rc = weight_pack(source, count, interleave, true, l->lanes, out, l->err);
     for (int i = 0; i < 3; i++)
         mem_free(MEM_GENERAL, order[i], order_bytes[i]);
     if (rc == 0) {

@@ -78,7 +78,7 @@ static float *run_case(const kernel_table *t, int lanes, const matmul_case *c, c
         { .data = d->weights + half_bytes, .type = c->type, .rows = half, .cols = c->k }
     };
     packed_weight w;
-    assert_int_equal(weight_pack(is_gated(c) ? two : &one, is_gated(c) ? 2 : 1, is_gated(c), lanes, &w, NULL),
+    assert_int_equal(weight_pack(is_gated(c) ? two : &one, is_gated(c) ? 2 : 1, is_gated(c), true, lanes, &w, NULL),
                      0);
 
     float *out = mem_alloc(MEM_GENERAL, d->out_floats * sizeof(float));

@@ -61,7 +61,7 @@ static void rows_follow_one_another_in_the_order_asked_for(void **state)
                 { .data = b, .type = types[t], .rows = 11, .cols = COLS, .order = order }
             };
             packed_weight w;
-            assert_int_equal(weight_pack(sources, 2, false, lanes, &w, NULL), 0);
+            assert_int_equal(weight_pack(sources, 2, false, true, lanes, &w, NULL), 0);
             assert_int_equal(w.rows, 24);
             assert_int_equal(w.groups, (24 + lanes - 1) / lanes);
             assert_int_equal(w.file_bytes, bytes[0] + bytes[1]);
@@ -87,7 +87,7 @@ static void gates_and_ups_take_groups_in_turn(void **state)
                 { .data = data + bytes / 2, .type = types[t], .rows = 21, .cols = COLS }
             };
             packed_weight w;
-            assert_int_equal(weight_pack(sources, 2, true, lanes, &w, NULL), 0);
+            assert_int_equal(weight_pack(sources, 2, true, true, lanes, &w, NULL), 0);
             assert_int_equal(w.rows, 42);
             assert_int_equal(w.groups, 2 * ((21 + lanes - 1) / lanes));
             for (int i = 0; i < 21; i++) {
@@ -111,20 +111,20 @@ static void what_cannot_be_packed_says_why(void **state)
     foray_error err;
     weight_source s = { .data = zeros, .type = DTYPE_I32, .rows = 1, .cols = 8 };
     assert_false(weight_type_supported(DTYPE_I32));
-    assert_int_equal(weight_pack(&s, 1, false, 8, &w, &err), FORAY_EUNSUPPORTED);
+    assert_int_equal(weight_pack(&s, 1, false, true, 8, &w, &err), FORAY_EUNSUPPORTED);
     assert_non_null(strstr(err.text, "I32"));
     s = (weight_source) { .data = zeros, .type = DTYPE_Q4_K, .rows = 1, .cols = 32 };
-    assert_int_equal(weight_pack(&s, 1, false, 8, &w, &err), FORAY_EUNSUPPORTED);
+    assert_int_equal(weight_pack(&s, 1, false, true, 8, &w, &err), FORAY_EUNSUPPORTED);
     assert_non_null(strstr(err.text, "Q4_K"));
     assert_non_null(strstr(err.text, "32 columns"));
 
     s = (weight_source) { .data = zeros, .type = DTYPE_F32, .rows = 2, .cols = 32 };
     const int64_t blocks = mem_get_stats().blocks;
     mem_fail_nth(1, false);
-    assert_int_equal(weight_pack(&s, 1, false, 8, &w, &err), FORAY_ENOMEM);
+    assert_int_equal(weight_pack(&s, 1, false, true, 8, &w, &err), FORAY_ENOMEM);
     mem_fail_nth(0, false);
     assert_int_equal(mem_get_stats().blocks, blocks);
-    assert_int_equal(weight_pack(&s, 1, false, 8, &w, &err), 0);
+    assert_int_equal(weight_pack(&s, 1, false, true, 8, &w, &err), 0);
     weight_free(&w);
     assert_int_equal(mem_get_stats().blocks, blocks);
 }

@@ -19,6 +19,19 @@ extern const kernel_impl ref_attention;
 extern const kernel_impl ref_norm_add;
 extern const kernel_impl ref_gather;
 extern const kernel_impl ref_sample;
+extern const kernel_impl ref_hyper_pre;
+extern const kernel_impl ref_hyper_post;
+extern const kernel_impl ref_head_rope;
+extern const kernel_impl ref_latent_store;
+extern const kernel_impl ref_state_store;
+extern const kernel_impl ref_compress;
+extern const kernel_impl ref_index_score;
+extern const kernel_impl ref_index_select;
+extern const kernel_impl ref_sparse_attention;
+extern const kernel_impl ref_route;
+extern const kernel_impl ref_group;
+extern const kernel_impl ref_experts;
+extern const kernel_impl ref_combine;
 extern const kernel_impl ref_host; /* the same for every instruction set */
 
 extern const kernel_impl avx2_quant;
