@@ -260,13 +260,13 @@ static const uint8_t *source_row(const weight_source *s, int row, size_t row_byt
     return (const uint8_t *)s->data + (size_t)from * row_bytes;
 }
 
-/* Fills *w (all but data) for sources of one type; false when sizes overflow. */
 activation_form weight_form(dtype type, bool rounded)
 {
     (void)rounded;
     return is_block_type(type) ? ACTIVATION_Q8 : ACTIVATION_F32;
 }
 
+/* Fills *w (all but data) for sources of one type; false when sizes overflow. */
 static bool plan_matrix(const weight_source *sources, int count, bool interleave, bool rounded, int lanes,
                         packed_weight *w)
 {
@@ -286,7 +286,13 @@ static bool plan_matrix(const weight_source *sources, int count, bool interleave
            mem_size_mul((size_t)w->groups, w->group_bytes, &w->bytes);
 }
 
-int weight_pack(const weight_source *sources, int count, bool interleave, bool rounded, int lanes,
+static int no_memory(const packed_weight *w, foray_error *err)
+{
+    return fail(err, FORAY_ENOMEM, "weights: no memory to pack %d rows of %d columns (%s)", w->rows, w->cols,
+                dtype_get(w->type)->name);
+}
+
+int weight_plan(const weight_source *sources, int count, bool interleave, bool rounded, int lanes,
                 packed_weight *out, foray_error *err)
 {
     assert(count > 0 && (lanes == 8 || lanes == 16));
@@ -297,20 +303,24 @@ int weight_pack(const weight_source *sources, int count, bool interleave, bool r
         return fail(err, FORAY_EUNSUPPORTED, "weights: %d columns are not whole %s blocks of %d",
                     sources[0].cols, info->name, info->block);
     packed_weight w;
-    if (!plan_matrix(sources, count, interleave, rounded, lanes, &w) ||
-        !(w.data = mem_alloc(MEM_WEIGHTS, w.bytes)))
-        return fail(err, FORAY_ENOMEM, "weights: no memory to pack %d rows of %d columns (%s)", w.rows,
-                    w.cols, info->name);
+    if (!plan_matrix(sources, count, interleave, rounded, lanes, &w))
+        return no_memory(&w, err);
+    *out = w;
+    return 0;
+}
 
-    const size_t row_bytes = (size_t)w.cols / (size_t)info->block * (size_t)info->bytes;
+void weight_pack_into(const weight_source *sources, int count, bool interleave, packed_weight *w)
+{
+    const dtype_info *info = dtype_get(w->type);
+    const size_t row_bytes = (size_t)w->cols / (size_t)info->block * (size_t)info->bytes;
     int source = 0, row = 0; /* of the next packed row, when not interleaved */
-    for (int g = 0; g < w.groups; g++) {
-        uint8_t *group = w.data + (size_t)g * w.group_bytes;
+    for (int g = 0; g < w->groups; g++) {
+        uint8_t *group = w->data + (size_t)g * w->group_bytes;
         int filled = 0;
-        for (int lane = 0; lane < lanes; lane++) {
+        for (int lane = 0; lane < w->lanes; lane++) {
             if (interleave) {
                 source = g % count;
-                row = g / count * lanes + lane;
+                row = g / count * w->lanes + lane;
             } else if (source < count && row == sources[source].rows) {
                 source++;
                 row = 0;
@@ -318,10 +328,22 @@ int weight_pack(const weight_source *sources, int count, bool interleave, bool r
             if (source == count || row >= sources[source].rows)
                 break;
             if (filled++ == 0)
-                memset(group, 0, w.group_bytes); /* padding, of lanes and between parts, is zeros */
-            pack_row(w.type, source_row(&sources[source], row++, row_bytes), w.cols, lanes, lane, group);
+                memset(group, 0, w->group_bytes); /* padding, of lanes and between parts, is zeros */
+            pack_row(w->type, source_row(&sources[source], row++, row_bytes), w->cols, w->lanes, lane, group);
         }
     }
+}
+
+int weight_pack(const weight_source *sources, int count, bool interleave, bool rounded, int lanes,
+                packed_weight *out, foray_error *err)
+{
+    packed_weight w;
+    int rc = weight_plan(sources, count, interleave, rounded, lanes, &w, err);
+    if (rc != 0)
+        return rc;
+    if (!(w.data = mem_alloc(MEM_WEIGHTS, w.bytes)))
+        return no_memory(&w, err);
+    weight_pack_into(sources, count, interleave, &w);
     *out = w;
     return 0;
 }

@@ -70,6 +70,14 @@ activation_form weight_form(dtype type, bool rounded);
 int weight_pack(const weight_source *sources, int count, bool interleave, bool rounded, int lanes,
                 packed_weight *out, foray_error *err);
 void weight_free(packed_weight *w); /* w may be zeroed */
+
+/* The two halves of weight_pack, for owners of larger blocks (kernel/expert_block.h). What packing would give, but for
+ * data, with weight_pack's errors; then the packing itself into w->data [w->bytes], which the caller set: 64-aligned,
+ * borrowed (never weight_free). The sources are those of the plan. */
+int weight_plan(const weight_source *sources, int count, bool interleave, bool rounded, int lanes,
+                packed_weight *out, foray_error *err);
+void weight_pack_into(const weight_source *sources, int count, bool interleave, packed_weight *w);
+
 bool weight_type_supported(dtype type);
 
 /* Where things are in a group of a block type. `run` blocks share one header; the last run may be shorter, its
