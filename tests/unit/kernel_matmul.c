@@ -30,6 +30,7 @@ typedef struct {
     bool bias, norm, ready; /* ready: KERNEL_QUANT first */
     int live;               /* 0: all rows */
     int pad;                /* extra floats between rows, of x and of out */
+    float limit;
     matmul_values values;
 } matmul_case;
 
@@ -92,6 +93,7 @@ static float *run_case(const kernel_table *t, int lanes, const matmul_case *c, c
                       .eps = 1e-5f,
                       .bias = c->bias ? d->bias : NULL,
                       .epilogue = c->epilogue,
+                      .limit = c->limit,
                       .out = out,
                       .out_stride = (size_t)((is_gated(c) ? half : c->n) + c->pad) };
     const size_t bytes = activation_bytes(w.form, c->rows, c->k);
@@ -208,6 +210,7 @@ static void every_epilogue_has_the_bits_of_ref(void **state)
                                             .k = whole_blocks(types[t], 128),
                                             .rows = rows,
                                             .epilogue = (matmul_epilogue)(option / 4),
+                                            .limit = option & 2 ? 0.5f : 0,
                                             .bias = option & 1,
                                             .norm = option & 2,
                                             .ready = option & 1,

@@ -22,13 +22,14 @@ static void finish_eight(const args_matmul *a, const float *y, const float *up, 
         __m256 u = _mm256_loadu_ps(up);
         if (bias)
             u = _mm256_add_ps(u, _mm256_loadu_ps(up_bias));
-        v = _mm256_mul_ps(a->epilogue == EPILOGUE_SWIGLU ? avx2_silu(v) : avx2_gelu(v), u);
+        v = a->epilogue == EPILOGUE_SWIGLU ? avx2_swiglu(v, u, a->limit) : _mm256_mul_ps(avx2_gelu(v), u);
     }
     _mm256_storeu_ps(out, v);
 }
 
-static void finish(const args_matmul *a, int first, int row, int rows, const float *y, const float *up)
+static void finish(const void *job, int first, int row, int rows, const float *y, const float *up)
 {
+    const args_matmul *a = job;
     const int outputs = matmul_gated(a) ? a->w->rows / 2 : a->w->rows, left = outputs - first;
     const size_t n = left < 8 ? (size_t)left * sizeof(float) : 8 * sizeof(float);
     const float *bias = a->bias ? a->bias + first : NULL;

@@ -66,6 +66,16 @@ static inline __m256 avx2_silu(__m256 x)
     return _mm256_div_ps(top, _mm256_add_ps(_mm256_set1_ps(1.0f), e));
 }
 
+static inline __m256 avx2_swiglu(__m256 gate, __m256 up, float limit)
+{
+    if (limit > 0) {
+        gate = _mm256_min_ps(_mm256_set1_ps(limit), gate);
+        up = _mm256_min_ps(_mm256_set1_ps(limit), up);
+        up = _mm256_max_ps(_mm256_set1_ps(-limit), up);
+    }
+    return _mm256_mul_ps(avx2_silu(gate), up);
+}
+
 static inline __m256 avx2_gelu(__m256 x)
 {
     const __m256 cube =

@@ -16,8 +16,9 @@ static __m512 with_bias(const float *y, const float *bias, __mmask16 mask)
     return bias ? _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, bias)) : v;
 }
 
-static void finish(const args_matmul *a, int first, int row, int rows, const float *y, const float *up)
+static void finish(const void *job, int first, int row, int rows, const float *y, const float *up)
 {
+    const args_matmul *a = job;
     const bool gated = matmul_gated(a);
     const int outputs = gated ? a->w->rows / 2 : a->w->rows, left = outputs - first;
     const __mmask16 mask = left >= 16 ? 0xffff : avx512_mask_below(left);
@@ -28,9 +29,10 @@ static void finish(const args_matmul *a, int first, int row, int rows, const flo
         __m512 v = with_bias(y, bias, mask);
         if (a->epilogue == EPILOGUE_ADD)
             v = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, out), v);
+        else if (a->epilogue == EPILOGUE_SWIGLU)
+            v = avx512_swiglu(v, with_bias(up, up_bias, mask), a->limit);
         else if (gated)
-            v = _mm512_mul_ps(a->epilogue == EPILOGUE_SWIGLU ? avx512_silu(v) : avx512_gelu(v),
-                              with_bias(up, up_bias, mask));
+            v = _mm512_mul_ps(avx512_gelu(v), with_bias(up, up_bias, mask));
         _mm512_mask_storeu_ps(out, mask, v);
     }
 }

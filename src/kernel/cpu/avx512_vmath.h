@@ -66,6 +66,16 @@ static inline __m512 avx512_silu(__m512 x)
     return _mm512_div_ps(top, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
 }
 
+static inline __m512 avx512_swiglu(__m512 gate, __m512 up, float limit)
+{
+    if (limit > 0) {
+        gate = _mm512_min_ps(_mm512_set1_ps(limit), gate);
+        up = _mm512_min_ps(_mm512_set1_ps(limit), up);
+        up = _mm512_max_ps(_mm512_set1_ps(-limit), up);
+    }
+    return _mm512_mul_ps(avx512_silu(gate), up);
+}
+
 static inline __m512 avx512_gelu(__m512 x)
 {
     const __m512 cube =

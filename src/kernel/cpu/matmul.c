@@ -97,7 +97,7 @@ static size_t own_bytes(const args_matmul *a)
 size_t matmul_scratch(const kernel_args *args)
 {
     const args_matmul *a = &args->matmul;
-    return own_bytes(a) + (a->w->form == ACTIVATION_F32 ? sizeof(wide_scratch) : 0);
+    return own_bytes(a) + matmul_walk_scratch(a->w);
 }
 
 static void prepare_panels(const matmul_ops *ops, activation_form form, const float *x, size_t stride,
@@ -132,35 +132,27 @@ void quant_run(const matmul_ops *ops, const kernel_args *args, int tile)
 
 /* ---- walking a tile ---- */
 
-typedef struct {
-    const matmul_ops *ops;
-    const args_matmul *a;
-    void *rows; /* prepared, from row 0 */
-    int groups_per_unit;
-    int first_row, last_row;
-} walk;
-
-static int panel_rows(const walk *t, int row)
+static int panel_rows(const matmul_walk *t, int row)
 {
     const int left = t->last_row - row;
     return left < t->ops->panel ? left : t->ops->panel;
 }
 
-static const uint8_t *group_at(const walk *t, int group)
+static const uint8_t *group_at(const matmul_walk *t, int group)
 {
-    return t->a->w->data + (size_t)group * t->a->w->group_bytes;
+    return t->w->data + (size_t)group * t->w->group_bytes;
 }
 
 /* y: [groups][rows][lanes] of the unit's groups. */
-static void finish_unit(const walk *t, int unit, int row, int rows, const float *y)
+static void finish_unit(const matmul_walk *t, int unit, int row, int rows, const float *y)
 {
-    t->ops->finish(t->a, unit * t->ops->lanes, row, rows, y, y + rows * t->ops->lanes);
+    t->finish(t->job, unit * t->ops->lanes, row, rows, y, y + rows * t->ops->lanes);
 }
 
 /* Some units side by side, each panel of rows in turn while their weights are in a cache. */
-static void run_units(const walk *t, const int *unit, int units)
+static void run_units(const matmul_walk *t, const int *unit, int units)
 {
-    const packed_weight *w = t->a->w;
+    const packed_weight *w = t->w;
     const int per = t->groups_per_unit;
     matmul_dot job = { .groups = units * per, .cols = w->cols, .ahead = AHEAD };
     for (int i = 0; i < job.groups; i++)
@@ -179,7 +171,7 @@ static void run_units(const walk *t, const int *unit, int units)
 }
 
 /* Few rows, and all rows of block types: units from several far-apart places of the tile at once. */
-static void run_streams(const walk *t, int first_unit, int last_unit)
+static void run_streams(const matmul_walk *t, int first_unit, int last_unit)
 {
     const int rows = t->last_row - t->first_row;
     const int streams = t->ops->streams[rows < t->ops->panel ? rows : t->ops->panel];
@@ -199,9 +191,9 @@ static void run_streams(const walk *t, int first_unit, int last_unit)
 }
 
 /* Many rows of floats: a few groups at a time, widened to f32 in pieces that stay in the first-level cache. */
-static void run_wide(const walk *t, int first_unit, int last_unit, wide_scratch *s)
+static void run_wide(const matmul_walk *t, int first_unit, int last_unit, wide_scratch *s)
 {
-    const packed_weight *w = t->a->w;
+    const packed_weight *w = t->w;
     const int per = t->groups_per_unit, lanes = t->ops->lanes, at_once = per == 2 ? 1 : WIDE_GROUPS;
     const int panels = div_up(t->last_row - t->first_row, t->ops->panel);
     for (int unit = first_unit; unit < last_unit; unit += at_once) {
@@ -232,21 +224,32 @@ static void run_wide(const walk *t, int first_unit, int last_unit, wide_scratch 
     }
 }
 
+size_t matmul_walk_scratch(const packed_weight *w)
+{
+    return w->form == ACTIVATION_F32 ? sizeof(wide_scratch) : 0;
+}
+
+void matmul_walk_units(const matmul_walk *t, int first_unit, int last_unit, void *scratch)
+{
+    if (t->w->form == ACTIVATION_F32 && t->last_row - t->first_row > t->ops->panel)
+        run_wide(t, first_unit, last_unit, scratch);
+    else
+        run_streams(t, first_unit, last_unit);
+}
+
 void matmul_run(const matmul_ops *ops, const kernel_args *args, int tile, void *scratch)
 {
     const args_matmul *a = &args->matmul;
     const plan p = make_plan(a);
     const int range = tile / p.row_blocks, block = tile % p.row_blocks;
-    walk t = { .ops = ops, .a = a, .groups_per_unit = p.groups_per_unit };
+    matmul_walk t = {
+        .ops = ops, .w = a->w, .groups_per_unit = p.groups_per_unit, .finish = ops->finish, .job = a
+    };
     t.rows = needs_own_rows(a) ? scratch : a->x ? (void *)(uintptr_t)a->x : a->ready.data;
     t.first_row = block * p.block_rows;
     t.last_row = p.rows - t.first_row < p.block_rows ? p.rows : t.first_row + p.block_rows;
 
     const int first = p.step * (int)((int64_t)p.steps * range / p.weight_tiles);
     const int end = p.step * (int)((int64_t)p.steps * (range + 1) / p.weight_tiles);
-    const int last = end < p.units ? end : p.units;
-    if (a->w->form == ACTIVATION_F32 && t.last_row - t.first_row > ops->panel)
-        run_wide(&t, first, last, (wide_scratch *)((char *)scratch + own_bytes(a)));
-    else
-        run_streams(&t, first, last);
+    matmul_walk_units(&t, first, end < p.units ? end : p.units, (char *)scratch + own_bytes(a));
 }

@@ -27,6 +27,10 @@ typedef struct {
     size_t ahead;  /* bytes from a weight to the one to prefetch meanwhile */
 } matmul_dot;
 
+/* The epilogue for outputs first … first + lanes - 1 (cut at the matrix's last) of `rows` rows from `row`.
+ * job: the kernel's arguments. y, up: [rows][lanes]; up only for gated ones. */
+typedef void matmul_finish(const void *job, int first, int row, int rows, const float *y, const float *up);
+
 typedef struct {
     int lanes, panel;                  /* weight rows per group, activation rows per panel */
     int streams[MATMUL_MAX_PANEL + 1]; /* groups at once for few rows, by number of rows */
@@ -39,10 +43,23 @@ typedef struct {
     void (*prepare)(activation_form form, const float *x, size_t stride, int rows, int cols,
                     const float *norm, float eps, void *panel);
 
-    /* The epilogue for outputs first … first + lanes - 1 (cut at the matrix's last) of `rows` rows from `row`.
-     * y, up: [rows][lanes]; up only for gated ones. */
-    void (*finish)(const args_matmul *a, int first, int row, int rows, const float *y, const float *up);
+    matmul_finish *finish; /* KERNEL_MATMUL's */
 } matmul_ops;
+
+/* A walk over units of one matrix for rows that are prepared. */
+typedef struct {
+    const matmul_ops *ops;
+    const packed_weight *w;
+    void *rows;              /* panels from row 0 on; a walk begins at the first row of a panel */
+    int groups_per_unit;     /* 2: gated */
+    int first_row, last_row; /* at most 128 */
+    matmul_finish *finish;
+    const void *job; /* what finish works for */
+} matmul_walk;
+
+/* Bytes that a walk needs, and the walk: units [first, last), each weight read once for all rows. */
+size_t matmul_walk_scratch(const packed_weight *w);
+void matmul_walk_units(const matmul_walk *t, int first_unit, int last_unit, void *scratch);
 
 int matmul_tiles(const kernel_args *args);
 size_t matmul_scratch(const kernel_args *args);

@@ -13,13 +13,14 @@
  *
  * xq, xd, xsum: q, scale and sum of the activation block (kernel/ref/quant.c). Every integer is below 2^24 and the
  * products of an f16 and a 6- or 8-bit scale are exact, so only `* xd` and the fma round. Q6_K's first product is
- * exact too. Epilogue: y + bias, then store, add to out, or act(gate) * up.
+ * exact too. Epilogue: y + bias, then store, add to out, or act(gate) * up (SWIGLU: both cut at the limit first).
  * Threads: tiles are groups of rows (gated: a group of gates and its group of ups).
  */
 #include <math.h>
 
 #include "kernel/cpu/entries.h"
 #include "kernel/panel.h"
+#include "kernel/ref/dot.h"
 #include "kernel/ref/prepare.h"
 #include "kernel/ref/vmath.h"
 
@@ -30,7 +31,7 @@ typedef struct {
     void *rows, *weights[2];
 } layout;
 
-static size_t weight_row_bytes(const packed_weight *w)
+size_t ref_weight_row_bytes(const packed_weight *w)
 {
     size_t bytes = w->form == ACTIVATION_Q8 ? (size_t)w->cols / BLOCK * sizeof(weight_block)
                                             : (size_t)w->cols * sizeof(float);
@@ -46,7 +47,7 @@ static layout lay_out(const args_matmul *a, void *scratch)
 {
     char *weights = (char *)scratch + own_bytes(a);
     return (layout) { .rows = a->x ? scratch : a->ready.data,
-                      .weights = { weights, weights + weight_row_bytes(a->w) } };
+                      .weights = { weights, weights + ref_weight_row_bytes(a->w) } };
 }
 
 static bool is_gated(const args_matmul *a)
@@ -62,7 +63,7 @@ static int matmul_tiles(const kernel_args *args)
 
 static size_t matmul_scratch(const kernel_args *args)
 {
-    return own_bytes(&args->matmul) + 2 * weight_row_bytes(args->matmul.w);
+    return own_bytes(&args->matmul) + 2 * ref_weight_row_bytes(args->matmul.w);
 }
 
 static void matmul_prepare(const kernel_args *args, void *scratch)
@@ -76,7 +77,7 @@ static void matmul_prepare(const kernel_args *args, void *scratch)
                         panel_at(a->w->form, a->w->cols, scratch, r));
 }
 
-static void read_weights(const packed_weight *w, int group, int lane, void *out)
+void ref_read_weights(const packed_weight *w, int group, int lane, void *out)
 {
     if (w->form == ACTIVATION_F32) {
         weight_read_row(w, group, lane, out);
@@ -119,9 +120,8 @@ static float dot_blocks(dtype type, const weight_block *w, const q8_block *x, in
     return acc;
 }
 
-static float dot(const packed_weight *w, const void *weights, void *rows, int row)
+float ref_dot(const packed_weight *w, const void *weights, const void *x)
 {
-    const void *x = panel_at(w->form, w->cols, rows, row);
     return w->form == ACTIVATION_F32 ? dot_plain(weights, x, w->cols)
                                      : dot_blocks(w->type, weights, x, w->cols / BLOCK);
 }
@@ -137,17 +137,18 @@ static void matmul_run(const kernel_args *args, int tile, void *scratch)
         if (n >= outputs)
             break;
         for (int half = 0; half <= gated; half++)
-            read_weights(w, gated ? 2 * tile + half : tile, lane, l.weights[half]);
+            ref_read_weights(w, gated ? 2 * tile + half : tile, lane, l.weights[half]);
         for (int r = 0; r < rows; r++) {
+            const void *x = panel_at(w->form, w->cols, l.rows, r);
             float *out = a->out + (size_t)r * a->out_stride + n;
-            float y = dot(w, l.weights[0], l.rows, r);
+            float y = ref_dot(w, l.weights[0], x);
             if (a->bias)
                 y += a->bias[n];
             if (gated) {
-                float up = dot(w, l.weights[1], l.rows, r);
+                float up = ref_dot(w, l.weights[1], x);
                 if (a->bias)
                     up += a->bias[outputs + n];
-                y = (a->epilogue == EPILOGUE_SWIGLU ? vmath_silu(y) : vmath_gelu(y)) * up;
+                y = a->epilogue == EPILOGUE_SWIGLU ? vmath_swiglu(y, up, a->limit) : vmath_gelu(y) * up;
             }
             *out = a->epilogue == EPILOGUE_ADD ? *out + y : y;
         }

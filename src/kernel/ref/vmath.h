@@ -107,6 +107,17 @@ static inline float vmath_silu(float x)
     return (VMATH_GATE_MIN > x ? VMATH_GATE_MIN : x) / (1.0f + vmath_exp(-x));
 }
 
+/* silu(gate) up, with the gate cut at +limit and up at +-limit first unless limit is 0. NaNs pass. */
+static inline float vmath_swiglu(float gate, float up, float limit)
+{
+    if (limit > 0) {
+        gate = limit < gate ? limit : gate;
+        up = limit < up ? limit : up;
+        up = -limit > up ? -limit : up;
+    }
+    return vmath_silu(gate) * up;
+}
+
 /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2. -inf gives -0, +inf +inf, NaN NaN. */
 static inline float vmath_gelu(float x)
 {
