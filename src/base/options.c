@@ -424,7 +424,7 @@ static int check_together(options *o, foray_error *err)
     if (o->operand_count > wanted)
         return fail(err, FORAY_EUSAGE, "%s: not an option, and foray %s takes %s", o->operands[wanted],
                     option_commands[o->command].name, wanted == 0 ? "no operand" : "one operand only");
-    if (o->operand_count < wanted)
+    if (o->operand_count < option_commands[o->command].needed)
         return fail(err, FORAY_EUSAGE, "foray %s: say which: foray %s %s", option_commands[o->command].name,
                     option_commands[o->command].name, option_commands[o->command].synopsis);
     return FORAY_OK;

@@ -130,13 +130,13 @@ const option_row option_rows[OPT_COUNT] = {
 };
 
 const option_command option_commands[COMMAND_COUNT] = {
-    [COMMAND_RUN] = { "run", "[-m MODEL] [-p TEXT | -f FILE]", "generates text", 0 },
+    [COMMAND_RUN] = { "run", "[-m MODEL] [-p TEXT | -f FILE]", "generates text", 0, 0 },
     [COMMAND_SCORE] = { "score", "-m MODEL (-f FILE | --ids 1,2,…)",
-                        "measures how likely a model finds a text", 0 },
-    [COMMAND_BENCH] = { "bench", "-m MODEL", "measures speed, with medians and spread", 0 },
-    [COMMAND_INSPECT] = { "inspect", "FILE", "shows config, tensors, tokenizer and memory plan of a model",
+                        "measures how likely a model finds a text", 0, 0 },
+    [COMMAND_BENCH] = { "bench", "-m MODEL", "measures speed, with medians and spread", 0, 0 },
+    [COMMAND_INSPECT] = { "inspect", "FILE", "shows config, tensors, tokenizer and memory plan of a model", 1,
                           1 },
-    [COMMAND_MODEL] = { "model", "NAME", "obtains a known model", 1 },
+    [COMMAND_MODEL] = { "model", "[NAME]", "lists the known models, or obtains one", 1, 0 },
 };
 
 bool options_table_takes(command c, int id)

@@ -44,7 +44,8 @@ typedef struct {
 
 typedef struct {
     const char *name, *synopsis, *about;
-    size_t operands; /* exactly so many */
+    size_t operands; /* at most so many */
+    size_t needed;   /* of them */
 } option_command;
 
 extern const option_row option_rows[OPT_COUNT]; /* by option_id, grouped by section */

