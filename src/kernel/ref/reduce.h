@@ -37,6 +37,14 @@ static inline float reduce_sum_squares(const float *x, int n)
     return reduce_tree(lane);
 }
 
+static inline float reduce_dot(const float *x, const float *y, int n)
+{
+    float lane[REDUCE_LANES] = { 0 };
+    for (int i = 0; i < n; i++)
+        lane[i % REDUCE_LANES] = fmaf(x[i], y[i], lane[i % REDUCE_LANES]);
+    return reduce_tree(lane);
+}
+
 /* RMSNorm: y[i] = (x[i] * s) * weight[i] with this s = 1 / sqrt(mean of squares + eps). */
 static inline float reduce_rms_scale(float sum_squares, int n, float eps)
 {
