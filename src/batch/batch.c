@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-/* Pages that are kept ready beyond those in use, so that a steady step takes no page fault. */
-enum { WARM_PAGES = 4 };
+/* Tokens of each request for which memory is kept ready, so that a steady step takes no page fault. */
+enum { WARM_TOKENS = 64 };
 
 struct batch {
     batch_config config;
@@ -16,7 +16,6 @@ struct batch {
     request *running[PLAN_MAX_MEMBERS];  /* by slot; NULL: free */
     request *in_round[PLAN_MAX_MEMBERS]; /* of the current step, as the plan's members */
     request *delivered[PLAN_MAX_MEMBERS];
-    int64_t promised_pages;
     foray_request next_handle;
     bool last_was_prefill;
     step_record record;
@@ -56,11 +55,9 @@ static bool any_active(const batch *b)
 
 int batch_submit(batch *b, request *r, foray_error *err)
 {
-    r->promised_pages = cache_pages_for(b->config.cache, r->sequence->limit);
-    if (r->promised_pages > cache_pages_total(b->config.cache))
-        return fail(err, FORAY_ELIMIT, "a request of up to %d tokens needs %lld cache pages, there are %lld",
-                    r->sequence->limit, (long long)r->promised_pages,
-                    (long long)cache_pages_total(b->config.cache));
+    int rc = cache_check_length(b->config.cache, r->sequence->limit, err);
+    if (rc != 0)
+        return rc;
     int64_t now = clock_fast_ns();
     if (!any_active(b)) { /* the time since the last step belongs to nobody */
         b->idle_ns += now > b->published_ns ? now - b->published_ns : 0;
@@ -84,7 +81,6 @@ static void leave_slot(batch *b, request *r)
     if (slot < 0)
         return;
     cache_release(b->config.cache, slot);
-    b->promised_pages -= r->promised_pages;
     b->running[slot] = NULL;
     r->sequence->slot = -1;
 }
@@ -123,14 +119,12 @@ static void admit(batch *b)
         int slot = 0;
         while (slot < b->config.slots && b->running[slot])
             slot++;
-        if (slot == b->config.slots ||
-            b->promised_pages + r->promised_pages > cache_pages_total(b->config.cache))
+        if (slot == b->config.slots || !cache_promise(b->config.cache, slot, r->sequence->limit))
             return;
         b->running[slot] = r;
-        b->promised_pages += r->promised_pages;
         r->sequence->slot = slot;
         r->state = REQUEST_RUNS;
-        cache_warm(b->config.cache, (int)cache_pages_for(b->config.cache, r->sequence->count) + WARM_PAGES);
+        cache_warm(b->config.cache, r->sequence->count + WARM_TOKENS, WARM_TOKENS);
     }
 }
 
@@ -340,7 +334,7 @@ static int run_step(batch *b, int members, foray_error *err)
         if (b->in_round[i]->state == REQUEST_ENDED)
             leave_slot(b, b->in_round[i]);
     round_observe(b->config.round, b->record.wall_ns);
-    cache_warm(b->config.cache, WARM_PAGES);
+    cache_warm(b->config.cache, 0, WARM_TOKENS);
     return count;
 }
 

@@ -22,8 +22,7 @@ typedef struct request {
     utf8_stream text;
     const tokenizer *tokenizer; /* borrowed; NULL: ids only */
     bool want_logprobs;
-    int delivered;          /* completion tokens handed out */
-    int64_t promised_pages; /* pages that its worst case needs */
+    int delivered; /* completion tokens handed out */
     int64_t admitted_ns;
     foray_account account;
     foray_finish finish;

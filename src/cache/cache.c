@@ -1,56 +1,55 @@
-/* cache.c: the pool table, its free lists and page tables. See cache.h. */
-#include "cache/cache.h"
+/* cache.c: the pool table, its free lists and page tables. See cache.h; snapshots are in snapshot.c. */
+#include "cache/cache_impl.h"
 
+#include <assert.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/mem.h"
 
-typedef struct {
-    pool_desc desc;
-    uint8_t *pages;     /* [page_count][page_bytes] device memory */
-    int32_t *table;     /* [slots][stride] device memory */
-    int32_t *free_list; /* [page_count - 1] numbers of free pages, a stack */
-    int32_t *held;      /* [slots] pages that a slot holds */
-    int page_count, free_count, stride;
-    int warm; /* pages below this one have memory behind them; new pages are taken from the lowest number up */
-} page_pool;
-
-/* Memory is touched that many pages at a time. */
-enum { WARM_STEP = 32, SYSTEM_PAGE = 4096 };
-
-struct cache {
-    device *device;
-    page_pool pool[CACHE_MAX_POOLS];
-    int pools, slots;
-};
-
-static int pages_for(const page_pool *p, int length)
-{
-    int entries = length > 0 ? p->desc.entries(length) : 0;
-    return (entries + p->desc.page_rows - 1) / p->desc.page_rows;
-}
+/* Memory is touched so many bytes at a time. */
+enum { WARM_BYTES = 4 << 20, SYSTEM_PAGE = 4096 };
 
 /* Debug builds: what was never written, or was given back, reads as huge numbers and as no numbers at all. */
 static void poison_page(const page_pool *p, int page)
 {
 #ifdef FORAY_CHECKS
-    memset(p->pages + (size_t)page * p->desc.page_bytes, 0x7f, p->desc.page_bytes);
+    size_t bytes = pool_page_bytes(&p->desc);
+    memset(p->pages + (size_t)page * bytes, 0x7f, bytes);
 #else
     (void)p;
     (void)page;
 #endif
 }
 
+static bool can_be(const pool_desc *p)
+{
+    if (p->layers < 1 || p->entry_bytes < 1 || p->page_rows < 1 || p->tokens < 1)
+        return false;
+    return p->ring == 0 ||
+           (p->tokens == 1 && p->group >= 1 && p->reach >= 0 && (int64_t)p->group + p->reach <= p->ring);
+}
+
+/* Pages of a pool, the reserved one included. Each request may leave its last page partly used: one page more per slot
+ * than the tokens need. A short request fills its rings all the same, so every slot has its own. */
+static int64_t count_pages(const page_pool *p, int slots, int max_length, int64_t total_length)
+{
+    if (p->desc.ring)
+        return (int64_t)slots * p->stride + 1;
+    return (total_length + max_length - 1) / max_length * p->stride + slots + 1;
+}
+
 static int pool_create(device *d, page_pool *p, int slots, int max_length, int64_t total_length,
                        foray_error *err)
 {
     const pool_desc *desc = &p->desc;
-    p->stride = pages_for(p, max_length);
-    /* Each request may leave its last page partly used: one page more per slot than the tokens need. Page 0 is
-     * reserved. */
-    int64_t count = (total_length + max_length - 1) / max_length * p->stride + slots + 1;
+    if (!can_be(desc))
+        return fail(err, FORAY_EUSAGE, "cache %s: such a pool cannot be", desc->name);
+    p->stride = pool_pages(desc, max_length);
+    p->stride = p->stride ? p->stride : 1; /* a table of nothing would have no address */
+    int64_t count = count_pages(p, slots, max_length, total_length);
     size_t bytes;
-    if (count > INT32_MAX || !mem_size_mul((size_t)count, desc->page_bytes, &bytes))
+    if (count > INT32_MAX || !mem_size_mul((size_t)count, pool_page_bytes(desc), &bytes))
         return fail(err, FORAY_ELIMIT, "cache %s: %lld pages are too many (lower the context)", desc->name,
                     (long long)count);
     p->page_count = (int)count;
@@ -61,8 +60,8 @@ static int pool_create(device *d, page_pool *p, int slots, int max_length, int64
     if (rc != 0)
         return rc;
     p->free_list = mem_alloc(MEM_CACHE, sizeof(int32_t) * (size_t)(count - 1));
-    p->held = mem_alloc_zeroed(MEM_CACHE, sizeof(int32_t) * (size_t)slots);
-    if (!p->free_list || !p->held)
+    p->slot = mem_alloc_zeroed(MEM_CACHE, sizeof *p->slot * (size_t)slots);
+    if (!p->free_list || !p->slot)
         return fail(err, FORAY_ENOMEM, "cache %s: no memory for its page list", desc->name);
     p->free_count = p->page_count - 1;
     for (int i = 0; i < p->free_count; i++)
@@ -77,7 +76,23 @@ static void pool_destroy(device *d, page_pool *p, int slots)
     if (p->table)
         device_free(d, p->table);
     mem_free(MEM_CACHE, p->free_list, sizeof(int32_t) * (size_t)(p->page_count - 1));
-    mem_free(MEM_CACHE, p->held, sizeof(int32_t) * (size_t)slots);
+    mem_free(MEM_CACHE, p->slot, sizeof *p->slot * (size_t)slots);
+}
+
+static int create_pools(cache *c, const pool_desc *pools, int count, int max_length, int64_t total_length,
+                        foray_error *err)
+{
+    for (int i = 0; i < count; i++) {
+        c->pool[i].desc = pools[i];
+        c->pools = i + 1;
+        int rc = pool_create(c->device, &c->pool[i], c->slots, max_length, total_length, err);
+        if (rc != 0)
+            return rc;
+        if (pool_entry_bytes(&pools[i]) > c->entry_bytes)
+            c->entry_bytes = pool_entry_bytes(&pools[i]);
+    }
+    c->entry = mem_alloc(MEM_CACHE, c->entry_bytes);
+    return c->entry ? 0 : fail(err, FORAY_ENOMEM, "cache: no memory for an entry");
 }
 
 int cache_create(device *d, const pool_desc *pools, int count, int slots, int max_length,
@@ -91,14 +106,10 @@ int cache_create(device *d, const pool_desc *pools, int count, int slots, int ma
         return fail(err, FORAY_ENOMEM, "cache: no memory");
     c->device = d;
     c->slots = slots;
-    for (int i = 0; i < count; i++) {
-        c->pool[i].desc = pools[i];
-        c->pools = i + 1;
-        int rc = pool_create(d, &c->pool[i], slots, max_length, total_length, err);
-        if (rc != 0) {
-            cache_destroy(c);
-            return rc;
-        }
+    int rc = create_pools(c, pools, count, max_length, total_length, err);
+    if (rc != 0) {
+        cache_destroy(c);
+        return rc;
     }
     *out = c;
     return 0;
@@ -110,7 +121,18 @@ void cache_destroy(cache *c)
         return;
     for (int i = 0; i < c->pools; i++)
         pool_destroy(c->device, &c->pool[i], c->slots);
+    mem_free(MEM_CACHE, c->entry, c->entry_bytes);
     mem_free(MEM_CACHE, c, sizeof *c);
+}
+
+int cache_pools(const cache *c)
+{
+    return c->pools;
+}
+
+const pool_desc *cache_pool(const cache *c, int pool)
+{
+    return &c->pool[pool].desc;
 }
 
 uint8_t *cache_pages(const cache *c, int pool)
@@ -128,15 +150,46 @@ int cache_table_stride(const cache *c, int pool)
     return c->pool[pool].stride;
 }
 
+int cache_check_length(const cache *c, int length, foray_error *err)
+{
+    for (int i = 0; i < c->pools; i++) {
+        const page_pool *p = &c->pool[i];
+        int want = pool_pages(&p->desc, length), most = p->page_count - 1;
+        most = most < p->stride ? most : p->stride;
+        if (want > most)
+            return fail(err, FORAY_ELIMIT,
+                        "a request of up to %d tokens needs %d pages of cache %s, it may have %d", length,
+                        want, p->desc.name, most);
+    }
+    return 0;
+}
+
+bool cache_promise(cache *c, int slot, int length)
+{
+    for (int i = 0; i < c->pools; i++) {
+        const page_pool *p = &c->pool[i];
+        int others = p->promised - p->slot[slot].promised;
+        if (pool_pages(&p->desc, length) > p->page_count - 1 - others)
+            return false;
+    }
+    for (int i = 0; i < c->pools; i++) {
+        page_pool *p = &c->pool[i];
+        int want = pool_pages(&p->desc, length);
+        p->promised += want - p->slot[slot].promised;
+        p->slot[slot].promised = want;
+    }
+    return true;
+}
+
 int cache_reserve_extend(cache *c, int slot, int old_length, int new_length, foray_error *err)
 {
     for (int i = 0; i < c->pools; i++) {
         const page_pool *p = &c->pool[i];
-        int want = pages_for(p, new_length), more = want - p->held[slot];
+        int want = pool_pages(&p->desc, new_length), more = want - p->slot[slot].held;
         if (want > p->stride)
             return fail(err, FORAY_ELIMIT,
                         "cache %s: %d tokens do not fit in one request (its table holds %d)", p->desc.name,
-                        new_length, p->stride * p->desc.page_rows);
+                        new_length, p->stride * p->desc.page_rows * p->desc.tokens);
         if (more > p->free_count)
             return fail(err, FORAY_ENOMEM,
                         "cache %s: no pages to go from %d to %d tokens (%d free, %d wanted)", p->desc.name,
@@ -145,9 +198,10 @@ int cache_reserve_extend(cache *c, int slot, int old_length, int new_length, for
     for (int i = 0; i < c->pools; i++) {
         page_pool *p = &c->pool[i];
         int32_t *row = p->table + (size_t)slot * (size_t)p->stride;
-        for (int want = pages_for(p, new_length); p->held[slot] < want; p->held[slot]++) {
-            row[p->held[slot]] = p->free_list[--p->free_count];
-            poison_page(p, row[p->held[slot]]);
+        int want = pool_pages(&p->desc, new_length);
+        for (int *held = &p->slot[slot].held; *held < want; (*held)++) {
+            row[*held] = p->free_list[--p->free_count];
+            poison_page(p, row[*held]);
         }
     }
     return 0;
@@ -158,8 +212,8 @@ void cache_trim(cache *c, int slot, int length)
     for (int i = 0; i < c->pools; i++) {
         page_pool *p = &c->pool[i];
         int32_t *row = p->table + (size_t)slot * (size_t)p->stride;
-        for (int want = pages_for(p, length); p->held[slot] > want;) {
-            int last = --p->held[slot];
+        for (int want = pool_pages(&p->desc, length); p->slot[slot].held > want;) {
+            int last = --p->slot[slot].held;
             poison_page(p, row[last]);
             p->free_list[p->free_count++] = row[last];
             row[last] = 0;
@@ -170,6 +224,11 @@ void cache_trim(cache *c, int slot, int length)
 void cache_release(cache *c, int slot)
 {
     cache_trim(c, slot, 0);
+    for (int i = 0; i < c->pools; i++) {
+        page_pool *p = &c->pool[i];
+        p->promised -= p->slot[slot].promised;
+        p->slot[slot].promised = 0;
+    }
 }
 
 /* Written, so that memory stands behind it, and as it was. */
@@ -178,35 +237,36 @@ static void touch(volatile uint8_t *byte)
     *byte = *byte;
 }
 
-void cache_warm(cache *c, int ahead)
+/* Pages that a new request of `fresh` tokens and `ahead` more tokens of every other one will take of a pool. */
+static int64_t pages_ahead(const cache *c, const page_pool *p, int fresh, int ahead)
+{
+    int64_t pages = pool_pages(&p->desc, fresh);
+    int more = pool_pages(&p->desc, ahead);
+    more = more ? more : 1; /* the next token may be the one that completes an entry */
+    for (int slot = 0; slot < c->slots; slot++) {
+        int held = p->slot[slot].held;
+        if (held > 0)
+            pages += held + more < p->stride ? more : p->stride - held;
+    }
+    return pages;
+}
+
+void cache_warm(cache *c, int fresh, int ahead)
 {
     for (int i = 0; i < c->pools; i++) {
         page_pool *p = &c->pool[i];
+        size_t bytes = pool_page_bytes(&p->desc);
         int used = p->page_count - p->free_count; /* the reserved page included */
-        if (p->warm >= used + ahead || p->warm == p->page_count)
+        int64_t until = used + pages_ahead(c, p, fresh, ahead);
+        if (p->warm >= until || p->warm == p->page_count)
             continue;
-        int until = used + ahead + WARM_STEP < p->page_count ? used + ahead + WARM_STEP : p->page_count;
-        for (int page = p->warm > used ? p->warm : used; page < until; page++)
-            for (size_t at = 0; at < p->desc.page_bytes; at += SYSTEM_PAGE)
-                touch(p->pages + (size_t)page * p->desc.page_bytes + at);
-        p->warm = until;
+        until += (int64_t)(WARM_BYTES / bytes);
+        until = until < p->page_count ? until : p->page_count;
+        for (int64_t page = p->warm > used ? p->warm : used; page < until; page++)
+            for (size_t at = 0; at < bytes; at += SYSTEM_PAGE)
+                touch(p->pages + (size_t)page * bytes + at);
+        p->warm = (int)until;
     }
-}
-
-int64_t cache_pages_for(const cache *c, int length)
-{
-    int64_t pages = 0;
-    for (int i = 0; i < c->pools; i++)
-        pages += pages_for(&c->pool[i], length);
-    return pages;
-}
-
-int64_t cache_pages_total(const cache *c)
-{
-    int64_t pages = 0;
-    for (int i = 0; i < c->pools; i++)
-        pages += c->pool[i].page_count - 1;
-    return pages;
 }
 
 int64_t cache_pages_in_use(const cache *c)
@@ -221,16 +281,25 @@ uint64_t cache_bytes(const cache *c)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < c->pools; i++)
-        bytes += (uint64_t)c->pool[i].page_count * c->pool[i].desc.page_bytes;
+        bytes += (uint64_t)c->pool[i].page_count * pool_page_bytes(&c->pool[i].desc);
     return bytes;
 }
 
-size_t cache_bytes_per_token(const cache *c)
+uint64_t cache_bytes_for(const cache *c, int length)
 {
-    size_t bytes = 0;
+    uint64_t bytes = 0;
     for (int i = 0; i < c->pools; i++)
-        bytes += c->pool[i].desc.page_bytes / (size_t)c->pool[i].desc.page_rows;
+        bytes += (uint64_t)pool_pages(&c->pool[i].desc, length) * pool_page_bytes(&c->pool[i].desc);
     return bytes;
+}
+
+uint8_t *page_of_entry(const page_pool *p, int slot, int entry, int *index)
+{
+    int at = p->desc.ring ? entry % p->desc.ring : entry;
+    assert(at / p->desc.page_rows < p->slot[slot].held);
+    int32_t page = p->table[(size_t)slot * (size_t)p->stride + (size_t)(at / p->desc.page_rows)];
+    *index = at % p->desc.page_rows;
+    return p->pages + (size_t)page * pool_page_bytes(&p->desc);
 }
 
 uint64_t cache_digest(const cache *c, int slot, int length)
@@ -238,11 +307,12 @@ uint64_t cache_digest(const cache *c, int slot, int length)
     uint64_t hash = (uint64_t)length;
     for (int i = 0; i < c->pools; i++) {
         const page_pool *p = &c->pool[i];
-        const int32_t *row = p->table + (size_t)slot * (size_t)p->stride;
-        int entries = length > 0 ? p->desc.entries(length) : 0;
-        for (int t = 0; t < entries; t++) {
-            const uint8_t *page = p->pages + (size_t)row[t / p->desc.page_rows] * p->desc.page_bytes;
-            hash = p->desc.digest(p->desc.user, page, t % p->desc.page_rows, hash);
+        int end = p->desc.unhashed ? 0 : pool_entries(&p->desc, length);
+        for (int e = pool_first_visible(&p->desc, length); e < end; e++) {
+            int index;
+            const uint8_t *page = page_of_entry(p, slot, e, &index);
+            pool_save(&p->desc, page, index, c->entry);
+            hash = XXH3_64bits_withSeed(c->entry, pool_entry_bytes(&p->desc), hash);
         }
     }
     return hash;

@@ -1,45 +1,46 @@
 /* kv.c: layout of full attention pages. See kv.h. */
 #include "cache/kv.h"
 
-#include <xxhash.h>
+#include <string.h>
 
-/* K and V of one layer in one page. */
+/* K and V of one token in one layer. */
+static size_t entry_bytes(const kv_shape *s)
+{
+    return 2 * sizeof(uint16_t) * (size_t)s->kv_heads * (size_t)s->head_dim;
+}
+
 static size_t layer_bytes(const kv_shape *s)
 {
-    return 2 * sizeof(uint16_t) * (size_t)s->page_rows * (size_t)s->kv_heads * (size_t)s->head_dim;
+    return (size_t)s->page_rows * entry_bytes(s);
 }
 
-static int kv_entries(int length)
+/* An entry outside a page: for every layer and head K, then V. */
+static void kv_copy(const pool_desc *p, uint8_t *page, int index, uint8_t *entry, bool save)
 {
-    return length;
-}
-
-static uint64_t kv_digest(const void *user, const uint8_t *page, int index, uint64_t hash)
-{
-    const kv_shape *s = user;
-    size_t d = (size_t)s->head_dim, rows = (size_t)s->page_rows;
+    const kv_shape *s = p->user;
+    size_t d = (size_t)s->head_dim, rows = (size_t)s->page_rows, half = sizeof(uint16_t);
     for (int layer = 0; layer < s->layers; layer++) {
-        const uint16_t *k = (const uint16_t *)(page + (size_t)layer * layer_bytes(s));
-        const uint16_t *v = k + rows * (size_t)s->kv_heads * d;
-        for (int h = 0; h < s->kv_heads; h++) {
+        uint8_t *k = page + (size_t)layer * layer_bytes(s), *v = k + layer_bytes(s) / 2;
+        for (size_t h = 0; h < (size_t)s->kv_heads; h++) {
             /* K is transposed: the entry is one column of its tile. */
-            const uint16_t *tile = k + ((size_t)h * rows + (size_t)(index & ~15)) * d;
-            for (size_t i = 0; i < d; i++)
-                hash = (hash ^ tile[i * 16 + (size_t)(index & 15)]) * 0x100000001b3u;
-            const uint16_t *row = v + ((size_t)h * rows + (size_t)index) * d;
-            hash = XXH3_64bits_withSeed(row, sizeof(uint16_t) * d, hash);
+            uint8_t *column = k + half * ((h * rows + (size_t)(index & ~15)) * d + (size_t)(index & 15));
+            for (size_t i = 0; i < d; i++, entry += half)
+                memcpy(save ? entry : column + i * 16 * half, save ? column + i * 16 * half : entry, half);
+            uint8_t *row = v + half * (h * rows + (size_t)index) * d;
+            memcpy(save ? entry : row, save ? row : entry, half * d);
+            entry += half * d;
         }
     }
-    return hash;
 }
 
 pool_desc kv_pool(const kv_shape *shape)
 {
     return (pool_desc) { .name = "kv",
+                         .layers = shape->layers,
+                         .entry_bytes = entry_bytes(shape),
                          .page_rows = shape->page_rows,
-                         .page_bytes = layer_bytes(shape) * (size_t)shape->layers,
-                         .entries = kv_entries,
-                         .digest = kv_digest,
+                         .tokens = 1,
+                         .copy = kv_copy,
                          .user = shape };
 }
 

@@ -1,16 +1,22 @@
 /* sparse.h: the pools of compressed sparse attention (spec: DeepSeek-V4 7): per layer a window ring of latents and, by
  * its ratio, compressed entries and the compressor's state ring; for ratio 4 also the indexer's keys and its state.
  *
- *   pool              kind       entries of a request of n tokens   width per layer
- *   window            ring       window + guard                     head_dim          every layer
- *   streams           ring       window + guard                     streams x dim     the target's, for NextN (one "layer")
- *   entries/r         growing    n / r                              head_dim          layers of ratio r
- *   state/r           ring       span + guard                       2 C               C = head_dim, ratio 4: twice that
- *   index             growing    n / 4                              index_dim         layers of ratio 4
- *   index state       ring       8 + guard                          4 index_dim       layers of ratio 4
+ *   pool            kind      entries of n tokens   floats per layer   layers        may still be read with n tokens
+ *   window          ring      window + guard        head_dim           the target's  the last window - 1
+ *   draft window    ring      window + guard        head_dim           a drafter's   the last window
+ *   streams         ring      window + guard        streams x dim      one           the last window
+ *   entries/r       growing   n / r                 head_dim           of ratio r    all
+ *   state/r         ring      r + guard             2 head_dim         of ratio r    from n - n % r on
+ *   state/4         ring      8 + guard             4 head_dim         of ratio 4    from n - n % 4 - 4 on
+ *   index           growing   n / 4                 index_dim          of ratio 4    all
+ *   index state     ring      8 + guard             4 index_dim        of ratio 4    from n - n % 4 - 4 on
  *
- * span: tokens that a group needs: r, ratio 4: 8. guard: the most rows of one pass, so that rows which turn out
- * rejected, or a whole chunk of a prompt, never overwrite what is still needed. All entries are f32.
+ * guard: the most rows of one pass, so that rows which turn out rejected, or a whole chunk of a prompt, never overwrite
+ * what is still needed. A ring holds one entry per token; what lies before token 0 is nowhere: the kernels know it by
+ * position, so a slot that is used again needs no clearing. All entries are f32. Pools that no layer needs are left out.
+ *
+ * Digest: all but the draft window. Its rows depend on which rounds the drafter took part in; the streams do not (every
+ * row that the target computes leaves its own).
  * Pure. Threads: any.
  */
 #ifndef FORAY_CACHE_SPARSE_H
@@ -19,21 +25,33 @@
 #include "cache/cache.h"
 #include "kernel/rows.h"
 
-enum { SPARSE_MAX_LAYERS = 257 };
+/* Two pools per ratio, and window, draft window, streams, index, index state beside them. */
+enum { SPARSE_MAX_LAYERS = 257, SPARSE_MAX_RATIOS = (CACHE_MAX_POOLS - 5) / 2 };
+
+/* Tokens that a page covers: of entries/4 of 21 layers of 512, 2.6 MB; tables of 4096 pages for a million tokens. */
+#ifdef FORAY_TORTURE
+enum { SPARSE_PAGE_TOKENS = 8 };
+#else
+enum { SPARSE_PAGE_TOKENS = 256 };
+#endif
 
 typedef struct {
-    int layers;                   /* NextN's included */
-    int ratio[SPARSE_MAX_LAYERS]; /* [layers] */
+    int layers;                   /* a drafter's included, which are the last */
+    int drafter_layers;           /* NextN: 1 */
+    int ratio[SPARSE_MAX_LAYERS]; /* [layers] 0: window only; 4: overlapped, with an indexer */
     int window, head_dim, index_dim;
     int stream_width; /* streams x dim of the target, or 0: nobody needs its streams */
     int guard;
-    int page_tokens; /* tokens that a page of growing entries covers, a multiple of every ratio … or one entry per page */
+    /* Tokens that a page of growing entries covers, SPARSE_PAGE_TOKENS (one entry at least); a ring's page holds at
+     * most so many entries. Any number from 1 on. */
+    int page_tokens;
 } sparse_shape;
 
-/* The descriptors; shape is borrowed as long as the cache lives. Returns how many. */
+/* The descriptors. Returns how many, or 0: there are more than SPARSE_MAX_RATIOS different ratios. */
 int sparse_pools(const sparse_shape *shape, pool_desc out[CACHE_MAX_POOLS]);
 
-/* One layer's share of each pool, as the kernels take it; base NULL where the layer has no such entries. */
+/* One layer's share of each pool of a cache made of sparse_pools(shape), as the kernels take it; base NULL where the
+ * layer has no such entries. */
 entry_rows sparse_window(const cache *c, const sparse_shape *shape, int layer);
 entry_rows sparse_streams(const cache *c, const sparse_shape *shape);
 entry_rows sparse_entries(const cache *c, const sparse_shape *shape, int layer);

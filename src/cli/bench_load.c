@@ -77,9 +77,8 @@ static int find(const foray_config *c, finding *f, foray_error *err)
     if (rc != 0)
         return rc;
     rc = generate(e, err);
-    int pages = (1 + TOKENS + ENGINE_PAGE_ROWS - 1) / ENGINE_PAGE_ROWS;
     f->packed_bytes = (double)foray_engine_info(e).weight_bytes;
-    f->kv_bytes = (double)cache_bytes_per_token(engine_cache(e)) * pages * ENGINE_PAGE_ROWS;
+    f->kv_bytes = (double)cache_bytes_for(engine_cache(e), 1 + TOKENS);
     rc = rc ? rc : read_peak(&f->peak_bytes, err);
     foray_close(e);
     return rc;

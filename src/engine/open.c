@@ -49,7 +49,8 @@ static int resolve_context(foray_engine *e, foray_error *err)
     int wanted = e->config.context;
     if (wanted > m->context)
         return fail(err, FORAY_ELIMIT, "-c %d: the model was made for %d tokens", wanted, m->context);
-    size_t per_token = kv_pool(&e->model->kv).page_bytes / ENGINE_PAGE_ROWS;
+    pool_desc pool = kv_pool(&e->model->kv);
+    size_t per_token = pool_entry_bytes(&pool);
     uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / CACHE_SHARE;
     uint64_t fits = memory / per_token / (uint64_t)(e->slots + 1);
     int least = m->context < 512 ? m->context : 512;

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -32,41 +33,27 @@ static int close_device(void **state)
     return 0;
 }
 
-/* Two kinds of entries: one per token, and one per four tokens, of one byte each. */
-static int one_per_token(int length)
+/* Entries of one byte, one for so many tokens. */
+static pool_desc fake(const char *name, int page_rows, int tokens)
 {
-    return length;
+    pool_desc p = { .layers = 1, .entry_bytes = 1, .page_rows = page_rows, .tokens = tokens };
+    snprintf(p.name, sizeof p.name, "%s", name);
+    return p;
 }
 
-static int one_per_four(int length)
+/* The last six tokens have a place, the last three may still be read. */
+static pool_desc fake_ring(const char *name, int page_rows)
 {
-    return length / 4;
-}
-
-/* Never more than six: a ring. */
-static int at_most_six(int length)
-{
-    return length < 6 ? length : 6;
-}
-
-static uint64_t byte_digest(const void *user, const uint8_t *page, int index, uint64_t hash)
-{
-    (void)user;
-    return (hash ^ page[index]) * 0x100000001b3u;
-}
-
-static pool_desc fake(const char *name, int page_rows, int (*entries)(int))
-{
-    return (pool_desc) { .name = name,
-                         .page_rows = page_rows,
-                         .page_bytes = (size_t)page_rows,
-                         .entries = entries,
-                         .digest = byte_digest };
+    pool_desc p = fake(name, page_rows, 1);
+    p.ring = 6;
+    p.group = 1;
+    p.reach = 3;
+    return p;
 }
 
 static cache *two_pools(int64_t total)
 {
-    pool_desc pools[] = { fake("tokens", 4, one_per_token), fake("quarters", 2, one_per_four) };
+    pool_desc pools[] = { fake("tokens", 4, 1), fake("quarters", 2, 4) };
     cache *c;
     foray_error err;
     if (cache_create(dev, pools, 2, SLOTS, LONGEST, total, &c, &err) != 0)
@@ -93,7 +80,8 @@ static void assert_sound(const cache *c, int pools, const int *length)
     }
     int64_t needed = 0;
     for (int s = 0; s < SLOTS; s++)
-        needed += cache_pages_for(c, length[s]);
+        for (int p = 0; p < pools; p++)
+            needed += pool_pages(cache_pool(c, p), length[s]);
     assert_int_equal(used, needed);
     assert_int_equal(cache_pages_in_use(c), needed);
 }
@@ -133,7 +121,7 @@ static void when_one_pool_has_run_out_none_gives(void **state)
     cache *c = two_pools(LONGEST);
     foray_error err = { 0 };
     int length[SLOTS] = { 40, 0, 0 };
-    assert_int_equal(cache_pages_total(c), 13 + 8);
+    assert_int_equal(cache_bytes(c), (1 + 13) * 4 + (1 + 8) * 2);
     assert_int_equal(cache_reserve_extend(c, 0, 0, 40, &err), 0);
     int most = 0;
     while (cache_reserve_extend(c, 1, most, most + 1, &err) == 0) {
@@ -156,7 +144,7 @@ static void when_one_pool_has_run_out_none_gives(void **state)
 static void the_second_pool_can_be_the_one_that_runs_out(void **state)
 {
     (void)state;
-    pool_desc pools[] = { fake("ring", 2, at_most_six), fake("tokens", 4, one_per_token) };
+    pool_desc pools[] = { fake_ring("ring", 2), fake("tokens", 4, 1) };
     cache *c;
     foray_error err = { 0 };
     assert_int_equal(cache_create(dev, pools, 2, SLOTS, LONGEST, LONGEST, &c, NULL), 0);
@@ -179,7 +167,7 @@ static void no_request_outgrows_its_table(void **state)
     foray_error err = { 0 };
     assert_int_equal(cache_reserve_extend(c, 1, 0, LONGEST, &err), 0);
     assert_int_equal(cache_reserve_extend(c, 1, LONGEST, LONGEST + 1, &err), FORAY_ELIMIT);
-    assert_int_equal(cache_pages_in_use(c), cache_pages_for(c, LONGEST));
+    assert_int_equal(cache_pages_in_use(c), 10 + 5);
     cache_release(c, 1);
     cache_destroy(c);
 }
@@ -189,7 +177,7 @@ static void the_total_is_really_there(void **state)
 {
     (void)state;
     for (int length = 1; length <= LONGEST; length++) {
-        pool_desc pools[] = { fake("tokens", 4, one_per_token), fake("quarters", 2, one_per_four) };
+        pool_desc pools[] = { fake("tokens", 4, 1), fake("quarters", 2, 4) };
         cache *c;
         assert_int_equal(cache_create(dev, pools, 2, SLOTS, length, (int64_t)SLOTS * length, &c, NULL), 0);
         for (int s = 0; s < SLOTS; s++)
@@ -254,11 +242,11 @@ static void the_digest_of_kv_sees_each_half_of_its_entries(void **state)
     static const kv_shape shape = { .layers = 2, .kv_heads = 2, .head_dim = 4, .page_rows = 16 };
     pool_desc pool = kv_pool(&shape);
     cache *c;
-    assert_int_equal(pool.page_bytes, (size_t)2 * 2 * 2 * 16 * 4 * 2);
+    assert_int_equal(pool_page_bytes(&pool), (size_t)2 * 2 * 2 * 16 * 4 * 2);
     assert_int_equal(cache_create(dev, &pool, 1, 1, 32, 32, &c, NULL), 0);
     assert_int_equal(cache_reserve_extend(c, 0, 0, 20, NULL), 0);
-    uint16_t *page = (uint16_t *)(void *)(cache_pages(c, 0) + (size_t)cache_table(c, 0)[1] * pool.page_bytes);
-    size_t halves = pool.page_bytes / 2, seen = 0;
+    uint16_t *page = (uint16_t *)(void *)(cache_pages(c, 0) + (size_t)cache_table(c, 0)[1] * pool_page_bytes(&pool));
+    size_t halves = pool_page_bytes(&pool) / 2, seen = 0;
     uint64_t whole = cache_digest(c, 0, 20), part = cache_digest(c, 0, 18);
     for (size_t i = 0; i < halves; i++) {
         page[i] ^= 0x1001;
@@ -277,7 +265,7 @@ static void the_digest_of_kv_sees_each_half_of_its_entries(void **state)
 static void what_cannot_be_is_refused_and_nothing_is_kept(void **state)
 {
     (void)state;
-    pool_desc pools[] = { fake("tokens", 4, one_per_token), fake("quarters", 2, one_per_four) };
+    pool_desc pools[] = { fake("tokens", 4, 1), fake("quarters", 2, 4) };
     cache *c;
     foray_error err = { 0 };
     int64_t blocks = mem_get_stats().blocks;
@@ -293,7 +281,7 @@ static void what_cannot_be_is_refused_and_nothing_is_kept(void **state)
         int rc = cache_create(dev, pools, 2, SLOTS, LONGEST, LONGEST, &c, &err);
         mem_fail_nth(0, false);
         if (rc == 0) {
-            assert_true(n > 8); /* its object, and pages, table and lists of two pools */
+            assert_true(n > 9); /* its object and entry, and pages, table and lists of two pools */
             cache_destroy(c);
             break;
         }
@@ -308,9 +296,8 @@ static void bytes_are_those_of_its_pages(void **state)
     (void)state;
     cache *c = two_pools(LONGEST);
     assert_int_equal(cache_bytes(c), (13 + 1) * 4 + (8 + 1) * 2);
-    assert_int_equal(cache_bytes_per_token(c), 2);
-    assert_int_equal(cache_pages_for(c, 0), 0);
-    assert_int_equal(cache_pages_for(c, 5), 2 + 1);
+    assert_int_equal(cache_bytes_for(c, 0), 0);
+    assert_int_equal(cache_bytes_for(c, 5), 2 * 4 + 1 * 2);
     cache_destroy(c);
 }
 
