@@ -102,4 +102,6 @@ static void compress_run(const kernel_args *args, int tile, void *scratch)
     latent_round(entry, a->width, a->rope_dim, a->rounding);
 }
 
-const kernel_impl ref_compress = { .tiles = compress_tiles, .scratch = compress_scratch, .run = compress_run };
+const kernel_impl ref_compress = { .tiles = compress_tiles,
+                                   .scratch = compress_scratch,
+                                   .run = compress_run };

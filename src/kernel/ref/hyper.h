@@ -23,7 +23,8 @@ static inline float hyper_sigmoid(float x)
 }
 
 /* Divides line `at` of n numbers, `step` apart, by their sum. */
-static inline __attribute__((always_inline)) void hyper_balance(float *line, const int n, const int step, float eps)
+static inline __attribute__((always_inline)) void hyper_balance(float *line, const int n, const int step,
+                                                                float eps)
 {
     float sum = line[0];
     for (int i = 1; i < n; i++)
@@ -34,7 +35,8 @@ static inline __attribute__((always_inline)) void hyper_balance(float *line, con
 }
 
 /* z [S, S] to a matrix whose columns sum to one and whose rows nearly do. */
-static inline __attribute__((always_inline)) void hyper_sinkhorn(float *z, const int S, int iterations, float eps)
+static inline __attribute__((always_inline)) void hyper_sinkhorn(float *z, const int S, int iterations,
+                                                                 float eps)
 {
     for (int j = 0; j < S; j++) {
         float *row = z + j * S, max = row[0], sum = 0;

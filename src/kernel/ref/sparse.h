@@ -40,7 +40,8 @@ static inline int sparse_head_tiles(row_count rows, int heads)
 static inline sparse_tile sparse_head_tile(int heads, int tile)
 {
     const int per_row = sparse_divide_up(heads, SPARSE_HEADS), first = tile % per_row * SPARSE_HEADS;
-    return (sparse_tile) { tile / per_row, first, heads - first < SPARSE_HEADS ? heads - first : SPARSE_HEADS };
+    return (sparse_tile) { tile / per_row, first,
+                           heads - first < SPARSE_HEADS ? heads - first : SPARSE_HEADS };
 }
 
 /* ---- index_score: entries instead of heads ---- */
