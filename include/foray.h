@@ -54,8 +54,10 @@ typedef struct {
     int spec_tokens;           /* most draft tokens per round; 0: the drafter's own */
     int spec_budget;           /* drafts to verify per request and round; 0: chosen by measured cost (auto) */
     const char *graph;         /* "auto" or "off"; NULL: auto */
-    const char *chat_template; /* a name; NULL: recognised from the model's template */
-    bool record;               /* keep task times for foray_timeline_write */
+    const char *chat_template; /* a name; NULL: that of the model's type or of its template */
+    const char
+        *thinking; /* "on", "off": whether replies open with reasoning; "auto", NULL: as the format has it */
+    bool record;   /* keep task times for foray_timeline_write */
     /* What the program was asked for, option_count names and values, copied into manifests. May be NULL. */
     const char *const *option_names, *const *option_values;
     size_t option_count;
@@ -73,7 +75,8 @@ typedef struct {
     const char *architecture; /* for example "llama" */
     const char *isa;
     const char *chat_format; /* NULL: none recognised */
-    const char *spec;        /* the drafter in use: "off", "ngram", … */
+    bool reasons;     /* a reply to a conversation begins inside its reasoning, which ends at </think> */
+    const char *spec; /* the drafter in use: "off", "ngram", … */
     int vocab, context, layers, threads;
     uint64_t weight_bytes, bytes_per_token, cache_bytes, graph_bytes;
 } foray_info;
@@ -84,8 +87,8 @@ foray_info foray_engine_info(const foray_engine *engine);
 /* ---- text ------------------------------------------------------------------------------------ */
 
 typedef struct {
-    const char *role; /* "system", "user", "assistant" */
-    const char *content;
+    const char *role;    /* "system", "user", "assistant" */
+    const char *content; /* an assistant's may open with its reasoning: [<think>] … </think> */
 } foray_message;
 
 /* Encodes text. special: control tokens written in the text are recognised; begin: the model's

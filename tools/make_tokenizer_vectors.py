@@ -5,7 +5,8 @@
 
 Each NAME.json is a tokenizer.json of some hundred tokens, trained on the few sentences below with the
 pre-tokenizer, normaliser and decoder of a real family. cases.json holds the texts, NAME.ids their ids, one line
-per text. All of it is made by the tokenizers library; foray's own code has no part in it.
+per text; nano.ids are those of models/nano. All of it is made by the tokenizers library; foray's own code has no part
+in it.
 """
 import json
 import pathlib
@@ -14,7 +15,8 @@ import unicodedata
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-OUT = pathlib.Path(__file__).resolve().parent.parent / "tests" / "golden" / "tokenizers"
+TOP = pathlib.Path(__file__).resolve().parent.parent
+OUT = TOP / "tests" / "golden" / "tokenizers"
 CASES = 300
 SPACE = "\u2581"
 
@@ -152,6 +154,13 @@ def make_tokenizers():
     }
 
 
+def write_ids(name, path, cases):
+    t = Tokenizer.from_file(str(path))
+    lines = [" ".join(map(str, t.encode(c, add_special_tokens=False).ids)) for c in cases]
+    (OUT / f"{name}.ids").write_text("\n".join(lines) + "\n")
+    print(f"{name}: {t.get_vocab_size()} tokens, {sum(len(line.split()) for line in lines)} ids")
+
+
 def main():
     OUT.mkdir(parents=True, exist_ok=True)
     cases = make_cases()
@@ -159,10 +168,8 @@ def main():
     for name, t in make_tokenizers().items():
         d = json.loads(t.to_str())
         (OUT / f"{name}.json").write_text(json.dumps(d, ensure_ascii=False, separators=(",", ":")) + "\n")
-        t = Tokenizer.from_file(str(OUT / f"{name}.json"))
-        lines = [" ".join(map(str, t.encode(c, add_special_tokens=False).ids)) for c in cases]
-        (OUT / f"{name}.ids").write_text("\n".join(lines) + "\n")
-        print(f"{name}: {t.get_vocab_size()} tokens, {sum(len(line.split()) for line in lines)} ids")
+        write_ids(name, OUT / f"{name}.json", cases)
+    write_ids("nano", TOP / "models" / "nano" / "tokenizer.json", cases)
 
 
 if __name__ == "__main__":

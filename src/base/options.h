@@ -25,6 +25,7 @@ typedef enum {
 typedef enum {
     OPT_MODEL,
     OPT_CHAT_TEMPLATE,
+    OPT_THINKING,
     OPT_PROMPT,
     OPT_FILE,
     OPT_SYSTEM,

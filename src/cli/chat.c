@@ -67,6 +67,20 @@ static int begin(conversation *c, const options *o, foray_error *err)
     return system ? say(c, "system", system, strlen(system), err) : 0;
 }
 
+/* Makes the answer a message. One that began inside its reasoning, which <think> in the prompt had opened, says so:
+ * the format then tells reasoning from answer even if it was interrupted before </think>. */
+static int say_answer(conversation *c, const foray_engine *engine, const generation *g, foray_error *err)
+{
+    buf text = { 0 };
+    if (foray_engine_info(engine).reasons)
+        buf_puts(&text, "<think>");
+    buf_append(&text, g->text.data ? g->text.data : "", g->text.len);
+    int rc = text.failed ? fail(err, FORAY_ENOMEM, "out of memory for the conversation")
+                         : say(c, "assistant", text.data, text.len, err);
+    buf_free(&text);
+    return rc;
+}
+
 /* Answers the last message, which is the user's. The answer becomes a message. */
 static int answer(conversation *c, const options *o, foray_engine *engine, foray_error *err)
 {
@@ -84,7 +98,7 @@ static int answer(conversation *c, const options *o, foray_engine *engine, foray
     fputs("\n", stdout);
     fflush(stdout);
     if (!rc)
-        rc = say(c, "assistant", g.text.data ? g.text.data : "", g.text.len, err);
+        rc = say_answer(c, engine, &g, err);
     if (!rc && !options_flag(o, OPT_QUIET)) {
         account a = { .g = &g,
                       .drafter = foray_engine_info(engine).spec,

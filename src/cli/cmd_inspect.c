@@ -157,12 +157,10 @@ static void put_config(const inspection *in, buf *out)
     buf_puts(out, "\n");
 }
 
-/* The name of the chat format that the template is recognised as. */
+/* The name of the model's chat format, or NULL. */
 static const char *chat_name(const inspection *in)
 {
-    const chat_format *format = NULL;
-    if (!in->config_fault.code && in->config.chat_template)
-        format = chat_format_recognise(in->config.chat_template, in->config.chat_template_bytes);
+    const chat_format *format = chat_format_of_model(in->file);
     return format ? chat_format_name(format) : NULL;
 }
 

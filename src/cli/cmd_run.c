@@ -71,6 +71,8 @@ static int check_options(const options *o, bool chat, foray_error *err)
         return fail(err, FORAY_EUSAGE, "--system: --raw uses no chat format (leave one out)");
     if (options_flag(o, OPT_RAW) && options_string(o, OPT_CHAT_TEMPLATE))
         return fail(err, FORAY_EUSAGE, "--chat-template: --raw uses no chat format (leave one out)");
+    if (options_flag(o, OPT_RAW) && options_has(o, OPT_THINKING))
+        return fail(err, FORAY_EUSAGE, "--thinking: --raw uses no chat format (leave one out)");
     if (chat && options_flag(o, OPT_RAW))
         return fail(err, FORAY_EUSAGE, "--raw: a chat needs a chat format (give a prompt with -p or -f)");
     if (chat && options_flag(o, OPT_JSON))

@@ -34,6 +34,7 @@ foray_config setup_config(const options *o, const char *path)
         .spec_budget = options_int(o, OPT_SPEC_BUDGET),
         .graph = options_string(o, OPT_GRAPH),
         .chat_template = options_string(o, OPT_CHAT_TEMPLATE),
+        .thinking = options_string(o, OPT_THINKING),
         .record = options_has(o, OPT_TIMELINE),
         .option_names = names,
         .option_values = values,

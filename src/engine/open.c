@@ -37,8 +37,11 @@ static int resolve(foray_config *c, foray_error *err)
     c->prefill_chunk = c->prefill_chunk ? c->prefill_chunk : ENGINE_CHUNK;
     c->graph = c->graph ? c->graph : "auto";
     c->spec = c->spec ? c->spec : "auto";
+    c->thinking = c->thinking ? c->thinking : "auto";
     if (strcmp(c->graph, "auto") != 0 && strcmp(c->graph, "off") != 0)
         return fail(err, FORAY_EUSAGE, "--graph %s: no such mode (auto, off)", c->graph);
+    if (strcmp(c->thinking, "auto") != 0 && strcmp(c->thinking, "on") != 0 && strcmp(c->thinking, "off") != 0)
+        return fail(err, FORAY_EUSAGE, "--thinking %s: no such mode (auto, on, off)", c->thinking);
     return 0;
 }
 
@@ -78,6 +81,22 @@ static int open_drafter(foray_engine *e, foray_error *err)
     return rc;
 }
 
+/* The form of the chat format that reasons or does not, where the caller says which. */
+static int choose_thinking(foray_engine *e, foray_error *err)
+{
+    const char *mode = e->config.thinking;
+    if (strcmp(mode, "auto") == 0)
+        return 0;
+    if (!e->chat)
+        return fail(err, FORAY_EUSAGE, "--thinking %s: the model has no chat format that foray knows", mode);
+    const chat_format *chosen = chat_format_thinking(e->chat, strcmp(mode, "on") == 0);
+    if (!chosen)
+        return fail(err, FORAY_EUSAGE, "--thinking %s: the chat format %s of this model has no such form",
+                    mode, chat_format_name(e->chat));
+    e->chat = chosen;
+    return 0;
+}
+
 static int open_text(foray_engine *e, foray_error *err)
 {
     size_t bytes;
@@ -98,12 +117,12 @@ static int open_text(foray_engine *e, foray_error *err)
         if (!e->chat)
             return fail(err, FORAY_EUSAGE, "--chat-template %s: no such format (%s)", e->config.chat_template,
                         chat_format_names());
-    } else if (m->chat_template) {
-        e->chat = chat_format_recognise(m->chat_template, m->chat_template_bytes);
+    } else {
+        e->chat = chat_format_of_model(e->file);
     }
     if (e->chat && m->chat_template)
         chat_default_system(m->chat_template, m->chat_template_bytes, &e->system_default);
-    return 0;
+    return choose_thinking(e, err);
 }
 
 static int open_round(foray_engine *e, foray_error *err)
@@ -140,7 +159,7 @@ static int open_round(foray_engine *e, foray_error *err)
 static int keep_strings(foray_engine *e, foray_error *err)
 {
     foray_config *c = &e->config;
-    const char **strings[] = { &c->model, &c->isa, &c->spec, &c->graph, &c->chat_template };
+    const char **strings[] = { &c->model, &c->isa, &c->spec, &c->graph, &c->chat_template, &c->thinking };
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
         if (*strings[i] && !(*strings[i] = arena_strndup(&e->memory, *strings[i], strlen(*strings[i]))))
             return fail(err, FORAY_ENOMEM, "no memory for an engine");
@@ -233,6 +252,7 @@ foray_info foray_engine_info(const foray_engine *e)
                           .architecture = m->arch_name,
                           .isa = device_isa(e->device),
                           .chat_format = e->chat ? chat_format_name(e->chat) : NULL,
+                          .reasons = e->chat && chat_format_reasons(e->chat),
                           .spec = e->drafter ? e->drafter->name : "off",
                           .vocab = m->vocab,
                           .context = e->context,

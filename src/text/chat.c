@@ -81,6 +81,7 @@ typedef struct {
     span system; /* what SYSTEM_FIRST_USER and SYSTEM_LAST_USER put into a user's turn */
     bool has_system;
     size_t last_query; /* index of the last user message that asks something */
+    size_t fresh;      /* index of the first message after the last user's; 0: there is none of a user */
     encoder *e;
 } conversation;
 
@@ -117,11 +118,37 @@ static span answer_of(span reply)
     return (span) { last + 8, reply.bytes - (size_t)(last + 8 - reply.text) };
 }
 
+/* DeepSeek-V4: reasoning goes to the first </think>, or to the end of a reply that says to begin with it. */
+static int write_deepseek4(const conversation *c, size_t i, span text)
+{
+    static const char open[] = "<think>", close[] = "</think>";
+    enum { OPEN = sizeof open - 1, CLOSE = sizeof close - 1 };
+    bool opened = text.bytes >= OPEN && memcmp(text.text, open, OPEN) == 0;
+    const char *end = memmem(text.text, text.bytes, close, CLOSE);
+    span reasoning = { text.text, end != NULL ? (size_t)(end - text.text) : opened ? text.bytes : 0 };
+    span answer = text;
+    if (end != NULL || opened) {
+        size_t used = reasoning.bytes + (end != NULL ? CLOSE : 0);
+        answer = (span) { text.text + used, text.bytes - used };
+    }
+    if (opened)
+        reasoning = (span) { reasoning.text + OPEN, reasoning.bytes - OPEN };
+    int rc = 0;
+    if (c->f->reasons && i >= c->fresh) {
+        rc = plain(c, reasoning);
+        if (rc == 0)
+            rc = literal(c, close);
+    }
+    return rc == 0 ? plain(c, answer) : rc;
+}
+
 /* The text of assistant message i, with its reasoning as the format wants it. */
 static int write_reply(const conversation *c, size_t i, span text)
 {
     if (c->f->think == THINK_KEEP)
         return plain(c, text);
+    if (c->f->think == THINK_DEEPSEEK4)
+        return write_deepseek4(c, i, text);
     span answer = answer_of(text);
     if (c->f->think == THINK_CUT)
         return plain(c, answer);
@@ -163,6 +190,18 @@ static int write_begin(const conversation *c)
     return wanted && t->begin_id >= 0 ? encoder_id(c->e, t->begin_id) : 0;
 }
 
+/* What stands in front of message i's text. */
+static const char *opening(const conversation *c, size_t i)
+{
+    const chat_format *f = c->f;
+    const char *own = f->turn[c->roles[i]].open;
+    if (f->think != THINK_DEEPSEEK4 || i == 0 || c->roles[i - 1] != CHAT_USER || c->roles[i] == CHAT_SYSTEM)
+        return own;
+    if (c->roles[i] == CHAT_USER)
+        return "\n\n"; /* a user's messages in a row are one turn */
+    return i >= c->fresh ? f->reply : f->past;
+}
+
 static int write_turn(const conversation *c, size_t i)
 {
     const chat_format *f = c->f;
@@ -176,7 +215,7 @@ static int write_turn(const conversation *c, size_t i)
         text = trim(text);
     int rc = role == CHAT_USER && f->begin_every_user ? write_begin(c) : 0;
     if (rc == 0)
-        rc = literal(c, turn->open);
+        rc = literal(c, opening(c, i));
     if (rc == 0)
         rc = joined                   ? write_joined(c, text)
              : role == CHAT_ASSISTANT ? write_reply(c, i, text)
@@ -263,6 +302,13 @@ static size_t find_last_query(const foray_message *messages, const chat_role *ro
     return n - 1;
 }
 
+static size_t find_fresh(const chat_role *roles, size_t n)
+{
+    while (n > 0 && roles[n - 1] != CHAT_USER)
+        n--;
+    return n;
+}
+
 static int write_all(conversation *c)
 {
     int rc = c->f->begin_every_user ? 0 : write_begin(c);
@@ -297,6 +343,7 @@ int chat_encode(const chat_format *f, const tokenizer *t, const char *system_def
     if (rc == 0 && (rc = encoder_open(&e, t, out, err)) == 0) {
         conversation c = { .f = f, .messages = messages, .roles = roles, .n = n, .e = &e };
         c.last_query = find_last_query(messages, roles, n);
+        c.fresh = find_fresh(roles, n);
         if (f->system != SYSTEM_IN_FRONT && roles[0] == CHAT_SYSTEM)
             c.system = span_of(messages[0].content);
         else if (roles[0] != CHAT_SYSTEM && f->system != SYSTEM_REFUSED && system_default != NULL)

@@ -1,6 +1,6 @@
 /* chat_format.c: the known chat formats, and how a model's Jinja template is recognised as one of them.
  *
- * Recognition looks for the literals that a template writes. Nothing is run. A template that writes the markers
+ * DeepSeek-V4 is told by the model's type. Else recognition looks for the literals that a template writes. Nothing is run. A template that writes the markers
  * of a format in a way that is not in the table is not recognised: better a refusal than a format that is nearly
  * right. Several entries share a name; the first is the one a user gets by that name. Threads: any.
  */
@@ -10,13 +10,13 @@
 
 #include "text/chat.h"
 
-#define CHATML(begin_, think_)                                                                               \
+#define CHATML(begin_, think_, silence)                                                                      \
     {                                                                                                        \
         .name = "chatml", .required = { "<|im_start|>", "<|im_end|>" },                                      \
         .turn = { { "<|im_start|>system\n", "<|im_end|>\n", false },                                         \
                   { "<|im_start|>user\n", "<|im_end|>\n", false },                                           \
                   { "<|im_start|>assistant\n", "<|im_end|>\n", false } },                                    \
-        .reply = "<|im_start|>assistant\n", .begin = begin_, .think = think_                                 \
+        .reply = "<|im_start|>assistant\n" silence, .begin = begin_, .think = think_                         \
     }
 
 #define LLAMA3_HEADER(role) "<|start_header_id|>" role "<|end_header_id|>\n\n"
@@ -56,19 +56,31 @@
         .reply = "<|assistant|>" sep, .begin = begin_                                                        \
     }
 
-#define DEEPSEEK(reply_, think_)                                                                             \
+#define DEEPSEEK(reply_, think_, reasons_)                                                                   \
     {                                                                                                        \
         .name = "deepseek", .required = { "<｜User｜>", "<｜Assistant｜>", "<｜end▁of▁sentence｜>" },        \
         .turn = { { "", "", false },                                                                         \
                   { "<｜User｜>", "", false },                                                               \
                   { "<｜Assistant｜>", "<｜end▁of▁sentence｜>", false } },                                   \
-        .reply = reply_, .begin = BEGIN_ALWAYS, .system = SYSTEM_IN_FRONT, .think = think_                   \
+        .reply = reply_, .begin = BEGIN_ALWAYS, .system = SYSTEM_IN_FRONT, .think = think_,                  \
+        .reasons = reasons_                                                                                  \
     }
 
-static const chat_format chatml = CHATML(BEGIN_ASKED, THINK_KEEP);
-static const chat_format chatml_bare = CHATML(BEGIN_NEVER, THINK_KEEP);
-static const chat_format chatml_begin = CHATML(BEGIN_ALWAYS, THINK_KEEP);
-static const chat_format chatml_qwen3 = CHATML(BEGIN_NEVER, THINK_QWEN3);
+/* What DeepSeek-V4's own encoder writes; its files have no template. Nothing stands between the parts. */
+#define DEEPSEEK4(reply_, reasons_)                                                                          \
+    {                                                                                                        \
+        .name = "deepseek4",                                                                                 \
+        .required = { "<｜User｜>", "<｜Assistant｜>", "<｜end▁of▁sentence｜>", "<think>", "</think>" },     \
+        .turn = { { "", "", false }, { "<｜User｜>", "", false }, { "", "<｜end▁of▁sentence｜>", false } },  \
+        .reply = reply_, .past = "<｜Assistant｜></think>", .begin = BEGIN_ALWAYS, .system = SYSTEM_TURN,    \
+        .think = THINK_DEEPSEEK4, .reasons = reasons_                                                        \
+    }
+
+static const chat_format chatml = CHATML(BEGIN_ASKED, THINK_KEEP, "");
+static const chat_format chatml_bare = CHATML(BEGIN_NEVER, THINK_KEEP, "");
+static const chat_format chatml_begin = CHATML(BEGIN_ALWAYS, THINK_KEEP, "");
+static const chat_format chatml_qwen3 = CHATML(BEGIN_NEVER, THINK_QWEN3, "");
+static const chat_format chatml_qwen3_silent = CHATML(BEGIN_NEVER, THINK_QWEN3, "<think>\n\n</think>\n\n");
 
 static const chat_format llama2 = {
     .name = "llama2",
@@ -106,17 +118,41 @@ static const chat_format phi3_bare = PHI("\n", "<|end|>\n", BEGIN_NEVER);
 static const chat_format phi3_begin = PHI("\n", "<|end|>\n", BEGIN_ALWAYS);
 static const chat_format phi4_mini = PHI("", "<|end|>", BEGIN_NEVER);
 
-static const chat_format deepseek = DEEPSEEK("<｜Assistant｜>", THINK_KEEP);
-static const chat_format deepseek_r1 = DEEPSEEK("<｜Assistant｜><think>\n", THINK_CUT);
+static const chat_format deepseek = DEEPSEEK("<｜Assistant｜>", THINK_KEEP, false);
+static const chat_format deepseek_r1 = DEEPSEEK("<｜Assistant｜><think>\n", THINK_CUT, true);
+
+static const chat_format deepseek4 = DEEPSEEK4("<｜Assistant｜></think>", false);
+static const chat_format deepseek4_reasoning = DEEPSEEK4("<｜Assistant｜><think>", true);
 
 /* One entry per name. */
-static const chat_format *const named[] = {
-    &chatml, &llama2, &llama3, &gemma, &mistral_v3, &phi3, &deepseek
+static const chat_format *const named[] = { &chatml,     &llama2, &llama3,   &gemma,
+                                            &mistral_v3, &phi3,   &deepseek, &deepseek4 };
+
+/* One entry per model that can be told whether to reason; NULL: it does so always. */
+static const struct {
+    const chat_format *silent, *reasoning;
+} thinking[] = {
+    { &deepseek4, &deepseek4_reasoning },
+    { &chatml_qwen3_silent, &chatml_qwen3 },
+    { NULL, &deepseek_r1 },
 };
 
 const char *chat_format_names(void)
 {
-    return "chatml, llama2, llama3, gemma, mistral, phi, deepseek";
+    return "chatml, llama2, llama3, gemma, mistral, phi, deepseek, deepseek4";
+}
+
+const chat_format *chat_format_thinking(const chat_format *f, bool on)
+{
+    for (size_t i = 0; i < sizeof thinking / sizeof thinking[0]; i++)
+        if (f == thinking[i].silent || f == thinking[i].reasoning)
+            return on ? thinking[i].reasoning : thinking[i].silent;
+    return NULL;
+}
+
+bool chat_format_reasons(const chat_format *f)
+{
+    return f->reasons;
 }
 
 const char *chat_format_name(const chat_format *f)
@@ -205,6 +241,24 @@ const chat_format *chat_format_recognise(const char *template_text, size_t bytes
     if (has(&t, "<|end|>") && has(&t, "<|assistant|>"))
         return recognise_phi(&t);
     return NULL;
+}
+
+static bool says(const model_file *f, const char *key, const char *value)
+{
+    const char *text;
+    size_t bytes;
+    return model_file_string(f, key, &text, &bytes) && bytes == strlen(value) &&
+           memcmp(text, value, bytes) == 0;
+}
+
+const chat_format *chat_format_of_model(const model_file *f)
+{
+    const char *text;
+    size_t bytes;
+    if (says(f, "model_type", "deepseek_v4") || says(f, "general.architecture", "deepseek4"))
+        return &deepseek4;
+    return model_file_string(f, "tokenizer.chat_template", &text, &bytes) ? chat_format_recognise(text, bytes)
+                                                                          : NULL;
 }
 
 /* Length of the line break at text, written as itself or as an escape; 0: none. */

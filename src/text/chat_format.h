@@ -32,15 +32,19 @@ typedef enum {
 
 typedef enum {
     THINK_KEEP,
-    THINK_CUT,  /* of an earlier reply only what follows its reasoning is shown */
-    THINK_QWEN3 /* … and a reply after the last question opens with a block of reasoning, empty if need be */
+    THINK_CUT,   /* of an earlier reply only what follows its reasoning is shown */
+    THINK_QWEN3, /* … and a reply after the last question opens with a block of reasoning, empty if need be */
+    THINK_DEEPSEEK4 /* the opening of a reply is the end of the user's turn, and says whether reasoning follows: it
+                     * does after the last user's only, and is then kept */
 } chat_think;
 
 struct chat_format {
     const char *name;
-    const char *required[3]; /* markers without which the format makes no sense */
+    const char *required[5]; /* markers without which the format makes no sense */
     chat_turn turn[CHAT_ROLES];
     const char *reply; /* where the assistant is to speak */
+    const char *past;  /* THINK_DEEPSEEK4: the same after an earlier user's turn */
+    bool reasons;      /* reply opens a block of reasoning: the text begins inside it */
     chat_begin begin;
     chat_system system;
     chat_think think;

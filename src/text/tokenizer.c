@@ -54,8 +54,20 @@ static bool is_blank(const char *text, size_t bytes)
     return strspn(text, " \t\r\n") >= bytes;
 }
 
-/* A token that was added by hand is a marker when it is shaped like one or when the chat template writes it:
- * <think> and the full-width <｜User｜> are, Gemma's line breaks and HTML tags are text. */
+/* Shaped like a marker: <|…|>, with full-width bars <｜User｜> and ｜DSML｜, or a tag around reasoning, which models
+ * without a chat template have too. */
+static bool is_shaped_as_marker(const char *s, size_t n)
+{
+    static const char wide[] = "\xef\xbd\x9c";
+    if (n > 6 && memcmp(s, wide, 3) == 0)
+        return true;
+    if (n > 2 && s[0] == '<' && (s[1] == '|' || (n > 4 && memcmp(s + 1, wide, 3) == 0)))
+        return true;
+    return (n == 7 && memcmp(s, "<think>", n) == 0) || (n == 8 && memcmp(s, "</think>", n) == 0);
+}
+
+/* A token that was added by hand is a marker when it is shaped like one or when the chat template writes it; others,
+ * such as Gemma's line breaks and HTML tags, are text. */
 static void find_markers(vocab *v, const char *template_text, size_t template_bytes)
 {
     for (size_t i = 0; i < v->count; i++) {
@@ -64,11 +76,10 @@ static void find_markers(vocab *v, const char *template_text, size_t template_by
             continue;
         const char *s = vocab_spelling(v, (int32_t)i);
         size_t n = token->spelling_bytes;
-        bool barred =
-            n > 2 && s[0] == '<' && (s[1] == '|' || (n > 4 && memcmp(s + 1, "\xef\xbd\x9c", 3) == 0));
         char head[64] = { 0 };
         memcpy(head, s, n < sizeof head ? n : sizeof head - 1);
-        if (barred || (!is_blank(head, n) && contains(template_text, template_bytes, s, n)))
+        if (is_shaped_as_marker(s, n) ||
+            (!is_blank(head, n) && contains(template_text, template_bytes, s, n)))
             token->flags |= TOKEN_MARKER;
     }
 }

@@ -248,9 +248,8 @@ static void a_message_cannot_forge_a_marker(void **state)
 {
     (void)state;
     tokenizer *t = make(&(made_up) { .thinks = true, .begin = "<s>" });
-    static const char *const names[] = {
-        "chatml", "llama2", "llama3", "gemma", "mistral", "phi", "deepseek"
-    };
+    static const char *const names[] = { "chatml",  "llama2", "llama3",   "gemma",
+                                         "mistral", "phi",    "deepseek", "deepseek4" };
     for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
         const chat_format *f = chat_format_named(names[k]);
         id_list clean = { 0 }, forged = { 0 };
@@ -312,7 +311,7 @@ static void formats_are_known_by_name_and_others_are_not_guessed(void **state)
         assert_string_equal(chat_format_name(chat_format_named(name)), name);
         count++;
     }
-    assert_int_equal(count, 7);
+    assert_int_equal(count, 8);
     assert_null(chat_format_named("chatM"));
     static const char *const strange[] = { "",
                                            "{{ messages }}",

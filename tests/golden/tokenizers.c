@@ -134,6 +134,17 @@ static void every_kind_gives_the_ids_of_the_reference(void **state)
     }
 }
 
+/* The model that comes with foray: a whole vocabulary of DeepSeek-V4's kind, and its added tokens, which the file
+ * does not call special. */
+static void the_built_in_model_has_the_ids_of_the_reference(void **state)
+{
+    (void)state;
+    tokenizer *t = open_tokenizer(FORAY_TESTS "/../models/nano");
+    assert_string_equal(tokenizer_kind(t), "bpe/deepseek-v3");
+    assert_vectors(t, "nano");
+    tokenizer_free(t);
+}
+
 /* The vocabulary of a tokenizer.json as arrays of a GGUF file. */
 typedef struct {
     json_t *root;
@@ -242,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_gives_the_ids_of_the_reference),
+        cmocka_unit_test(the_built_in_model_has_the_ids_of_the_reference),
         cmocka_unit_test(the_same_tokenizer_as_gguf_gives_the_same_ids),
         cmocka_unit_test(the_post_processor_says_whether_a_text_begins_with_a_token),
     };

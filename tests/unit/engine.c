@@ -58,6 +58,8 @@ static void settings_that_cannot_be_are_refused_by_name(void **state)
         { { .spec = "magic" }, FORAY_EUSAGE, "--spec magic" },
         { { .isa = "sse9" }, FORAY_EUSAGE, "sse9" },
         { { .chat_template = "pidgin" }, FORAY_EUSAGE, "pidgin" },
+        { { .thinking = "hard" }, FORAY_EUSAGE, "hard" },
+        { { .thinking = "on" }, FORAY_EUSAGE, "chatml of this model has no such form" },
         { { .option_count = 1000 }, FORAY_EUSAGE, "options" },
     };
     int64_t blocks = mem_get_stats().blocks;
