@@ -18,20 +18,21 @@
 enum { EXPERTS_MAX_CHOSEN = 32, EXPERTS_MAX = 1024 };
 
 /* s = sqrt(softplus(logits)). The `chosen` experts with the largest s + bias (ties: lowest id, order: descending), or
- * those of table[ids[row]]; weight = s / sum of the chosen s * scale, without the bias. */
+ * those of table[ids[row]]; weight = s / sum of the chosen s * scale, without the bias. Weights are finite for finite
+ * logits, and the chosen ones are distinct experts whatever the logits (kernel/ref/route.c). */
 typedef struct {
     row_count rows;
     const float *logits;  /* [rows, experts] */
     const float *bias;    /* [experts] or NULL */
-    const int32_t *ids;   /* [rows] token ids, with table */
-    const int32_t *table; /* [vocab, chosen] or NULL */
-    int vocab, experts, chosen;
+    const int32_t *ids;   /* [rows] token ids, with table; outside the vocabulary: as id 0 */
+    const int32_t *table; /* [vocab, chosen] or NULL; whoever loads it has checked 0 <= entry < experts */
+    int vocab, experts, chosen; /* chosen <= experts, EXPERTS_MAX_CHOSEN */
     float scale;
     int32_t *choice; /* [rows, chosen] */
     float *weight;   /* [rows, chosen] */
 } args_route;
 
-/* Pairs by expert. One tile. */
+/* Pairs by expert. One tile, which runs without rows too: first is then all zeros. */
 typedef struct {
     row_count rows;
     const int32_t *choice; /* [rows, chosen] */
@@ -50,7 +51,7 @@ typedef struct {
     bool by_pair;
     const float *norm; /* [cols] RMSNorm weight, or NULL */
     float eps;
-    /* weight given: w is gate | up interleaved, out = silu(min(gate, limit)) clamp(up, limit) weight[pair], half as
+    /* weight given: w is gate | up interleaved, out = (silu(min(gate, limit)) clamp(up, limit)) weight[pair], half as
      * wide (limit 0: no clamp). NULL: out = the plain product. */
     const float *weight; /* [rows * chosen] */
     float limit;
@@ -62,8 +63,8 @@ typedef struct {
     row_count rows;
     const float *y;   /* [rows * chosen, dim] */
     const float *add; /* [rows, dim] or NULL */
-    int chosen, dim;
-    float *out; /* [rows, dim] */
+    int chosen, dim;  /* chosen >= 1 */
+    float *out;       /* [rows, dim] */
 } args_combine;
 
 #endif

@@ -1,4 +1,4 @@
-/* kernel_vmath.c: foray's exp, log, silu, gelu, sin and cos: how true they are, what they give for special
+/* kernel_vmath.c: foray's exp, log, log1p, silu, gelu, sin and cos: how true they are, what they give for special
  * values, and that every instruction set gives the same bits.
  *
  * The oracle is libm in double precision. Values are swept through the bit patterns of float with a stride
@@ -47,6 +47,23 @@ static void log_is_within_an_ulp(void **state)
             worst = fmax(worst, ulps(vmath_log(vmath_float(u)), log((double)vmath_float(u))));
     assert_true(worst < 1.0);
     assert_true(vmath_log(1.0f) == 0.0f);
+}
+
+static void log1p_is_within_two_ulp(void **state)
+{
+    (void)state;
+    double worst = 0;
+    for (uint32_t u = 1; u < 0x7f800000u; u += 1499) {
+        const float x = vmath_float(u);
+        worst = fmax(worst, ulps(vmath_log1p(x), log1p((double)x)));
+        if (x < 1)
+            worst = fmax(worst, ulps(vmath_log1p(-x), log1p(-(double)x)));
+    }
+    for (uint32_t u = 0x3eb00000u; u < 0x3ef00000u; u += 7) /* around sqrt 2 - 1, where the exponent changes */
+        worst = fmax(worst, ulps(vmath_log1p(vmath_float(u)), log1p((double)vmath_float(u))));
+    assert_true(worst < 2.0);
+    assert_true(vmath_log1p(0) == 0 && vmath_log1p(-1) == -INFINITY && vmath_log1p(INFINITY) == INFINITY);
+    assert_true(isnan(vmath_log1p(-1.5f)) && isnan(vmath_log1p(-INFINITY)) && isnan(vmath_log1p(NAN)));
 }
 
 static void sin_and_cos_are_within_an_ulp_for_every_position(void **state)
@@ -133,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exp_is_within_an_ulp),
         cmocka_unit_test(log_is_within_an_ulp),
+        cmocka_unit_test(log1p_is_within_two_ulp),
         cmocka_unit_test(sin_and_cos_are_within_an_ulp_for_every_position),
         cmocka_unit_test(gates_follow_their_formulas),
         cmocka_unit_test(special_values_are_as_stated),

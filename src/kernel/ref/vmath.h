@@ -1,4 +1,4 @@
-/* vmath.h: exp, log, silu, gelu, sin and cos as foray defines them (design.md P2), one value at a time.
+/* vmath.h: exp, log, log1p, silu, gelu, sin and cos as foray defines them (design.md P2), one value at a time.
  *
  * This page defines the bits. It uses fmaf, + - * / and bit patterns only, all exactly rounded, so every
  * machine gives the same result; kernel/cpu/avx2_vmath.h and avx512_vmath.h do the same operations in vectors
@@ -99,6 +99,30 @@ static inline float vmath_log(float x)
     y = fmaf(e, VMATH_LN2_HIGH, f + y);
     y = x > 0.0f ? y : x == 0.0f ? -INFINITY : NAN;
     return x < INFINITY ? y : x; /* +inf and NaN pass */
+}
+
+/* log(1 + x), within 2 ulp also near 0. -1 gives -inf, below and NaN give NaN, +inf gives +inf, +-0 give +0. As
+ * vmath_log of u = 1 + x, with what u has lost put back into f. */
+static inline float vmath_log1p(float x)
+{
+    const float sum = 1.0f + x, lost = x - (sum - 1.0f);
+    const uint32_t u = vmath_bits(sum) + (0x3f800000u - VMATH_LOG_SPLIT);
+    const float e = (float)(((int32_t)u >> 23) - 127);
+    const float m = vmath_float((u & 0x007fffffu) + VMATH_LOG_SPLIT);
+    const float f = (m - 1.0f) + lost * (m / sum);
+    const float z = f * f;
+    float q = fmaf(VMATH_LOG_C7, f, VMATH_LOG_C6);
+    q = fmaf(q, f, VMATH_LOG_C5);
+    q = fmaf(q, f, VMATH_LOG_C4);
+    q = fmaf(q, f, VMATH_LOG_C3);
+    q = fmaf(q, f, VMATH_LOG_C2);
+    q = fmaf(q, f, VMATH_LOG_C1);
+    q = fmaf(q, f, VMATH_LOG_C0);
+    float y = fmaf(q, z * f, e * VMATH_LN2_LOW);
+    y = fmaf(z, -0.5f, y);
+    y = fmaf(e, VMATH_LN2_HIGH, f + y);
+    y = x > -1.0f ? y : x == -1.0f ? -INFINITY : NAN;
+    return x < INFINITY ? y : x;
 }
 
 /* x / (1 + e^-x). -inf gives -0, +inf +inf, NaN NaN. */
