@@ -27,6 +27,8 @@ enum {
 struct hf_folder {
     const char *path; /* in the arena, as is all else that has no other owner */
     json_t *config, *generation, *tokenizer, *index; /* index: weight_map's file */
+    json_t *description;                             /* quant_model_description.json, or NULL */
+    const char *index_file;                          /* its name */
     char *jinja;                                     /* chat_template.jinja, or NULL */
     size_t jinja_bytes;
     const char *chat_template; /* the one to use, or NULL; in jinja or in tokenizer */
@@ -132,7 +134,7 @@ enum { MAX_SHARDS = 4096 };
 static int read_index(hf_folder *h, arena *a, foray_error *err)
 {
     const json_t *map = json_object_get(h->index, "weight_map");
-    const char *path = "model.safetensors.index.json", *name;
+    const char *path = h->index_file, *name;
     json_t *file;
     if (!json_is_object(map) || json_object_size(map) == 0)
         return fail(err, FORAY_EFILE, "%s/%s: weight_map is missing, empty or not an object", h->path, path);
@@ -160,25 +162,45 @@ static int read_index(hf_folder *h, arena *a, foray_error *err)
     return 0;
 }
 
-static int find_tensor_files(hf_folder *h, arena *a, foray_error *err)
+/* The index STEM.safetensors.index.json, or the one file STEM.safetensors; neither leaves shard_count 0. */
+static int find_stem(hf_folder *h, arena *a, const char *stem, foray_error *err)
 {
-    int rc = load_json(h->path, "model.safetensors.index.json", false, MAX_INDEX, a, &h->index, err);
+    char index[64], file[64];
+    snprintf(index, sizeof index, "%s.safetensors.index.json", stem);
+    snprintf(file, sizeof file, "%s.safetensors", stem);
+    int rc = load_json(h->path, index, false, MAX_INDEX, a, &h->index, err);
     if (rc < 0)
         return rc;
+    char *path = join(a, h->path, file);
+    h->index_file = arena_strndup(a, index, strlen(index));
+    if (!path || !h->index_file)
+        return fail(err, FORAY_ENOMEM, "%s: no memory", h->path);
     if (h->index)
         return read_index(h, a, err);
-    char *path = join(a, h->path, "model.safetensors");
-    h->shards = arena_array(a, 1, sizeof *h->shards);
-    if (!path || !h->shards)
-        return fail(err, FORAY_ENOMEM, "%s: no memory", h->path);
     if (!file_exists(path))
-        return fail(err, FORAY_EFILE,
-                    "%s: has neither model.safetensors nor model.safetensors.index.json (foray reads "
-                    "safetensors only; was the download complete?)",
-                    h->path);
+        return 0;
+    h->shards = arena_array(a, 1, sizeof *h->shards);
+    if (!h->shards)
+        return fail(err, FORAY_ENOMEM, "%s: no memory", h->path);
     h->shards[0] = path;
     h->shard_count = 1;
     return 0;
+}
+
+/* ModelSlim's files have a stem of their own; where a description says that they are meant they go first, since the
+ * folder may still hold the files that they were made from. */
+static int find_tensor_files(hf_folder *h, arena *a, foray_error *err)
+{
+    static const char *const stems[] = { "model", "quant_model_weights" };
+    for (int i = 0; i < 2; i++) {
+        int rc = find_stem(h, a, stems[h->description ? 1 - i : i], err);
+        if (rc < 0 || h->shard_count > 0)
+            return rc;
+    }
+    return fail(err, FORAY_EFILE,
+                "%s: has neither model.safetensors nor model.safetensors.index.json (foray reads "
+                "safetensors only; was the download complete?)",
+                h->path);
 }
 
 /* Lists the leaves below an object; arrays are leaves. */
@@ -227,6 +249,9 @@ static int open_parts(hf_folder *h, arena *a, foray_error *err)
     if (rc == 0)
         rc = load_chat_template(h, a, err);
     if (rc == 0)
+        rc =
+            load_json(h->path, "quant_model_description.json", false, 2 * MAX_INDEX, a, &h->description, err);
+    if (rc == 0)
         rc = find_tensor_files(h, a, err);
     if (rc < 0)
         return rc;
@@ -263,6 +288,7 @@ void hf_close(hf_folder *h)
     json_decref(h->generation);
     json_decref(h->tokenizer);
     json_decref(h->index);
+    json_decref(h->description);
     if (h->jinja)
         mem_free(MEM_GENERAL, h->jinja, h->jinja_bytes + 1);
     if (h->tokenizer_json.path)
@@ -288,6 +314,21 @@ int64_t hf_shard_of(const hf_folder *h, const char *tensor)
 const char *hf_index_at(const hf_folder *h, size_t i)
 {
     return i < h->index_count ? h->index_names[i] : NULL;
+}
+
+const char *hf_index_file(const hf_folder *h)
+{
+    return h->index_file;
+}
+
+bool hf_described(const hf_folder *h)
+{
+    return h->description != NULL;
+}
+
+const char *hf_scheme(const hf_folder *h, const char *tensor)
+{
+    return json_string_value(json_object_get(h->description, tensor));
 }
 
 /* Settings ---------------------------------------------------------------------------------------- */

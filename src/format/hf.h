@@ -1,7 +1,8 @@
 /* hf.h: a Hugging Face folder: its JSON files as settings with dotted paths, and which tensor files it has.
  *
  * Reads config.json (required), generation_config.json, tokenizer_config.json, chat_template.jinja,
- * tokenizer.json (mapped, not parsed) and model.safetensors.index.json. Knows nothing of what the settings mean.
+ * tokenizer.json (mapped, not parsed), quant_model_description.json and the index of the tensor files, which are called
+ * model… or quant_model_weights…. Knows nothing of what the settings mean.
  * Threads: any, once open.
  */
 #ifndef FORAY_FORMAT_HF_H
@@ -24,6 +25,12 @@ const char *hf_shard_path(const hf_folder *h, size_t i);
 int64_t hf_shard_of(const hf_folder *h, const char *tensor);
 /* Name i of the index, or NULL past its end. */
 const char *hf_index_at(const hf_folder *h, size_t i);
+/* The index's file name, for messages. */
+const char *hf_index_file(const hf_folder *h);
+
+/* Whether there is a quant_model_description.json; and what it says of a tensor: NULL: nothing, or no text. */
+bool hf_described(const hf_folder *h);
+const char *hf_scheme(const hf_folder *h, const char *tensor);
 
 /* Settings by dotted path, as model_file.h describes them. element: -1 for a single value, else the i-th of an
  * array. false: absent, null, another type, past the end. */

@@ -177,16 +177,15 @@ static int check_index(const model_file *f, foray_error *err)
         const tensor_view *v = model_file_tensor(f, name);
         if (!v || strcmp(v->file, path) != 0)
             return fail(err, FORAY_EFILE,
-                        "%s: tensor %s: model.safetensors.index.json says it is here, but it is not "
-                        "(download the file and its index again)",
-                        path, name);
+                        "%s: tensor %s: %s says it is here, but it is not (download the file and its index "
+                        "again)",
+                        path, name, hf_index_file(f->hf));
     }
     for (size_t i = 0; i < f->tensor_count; i++)
         if (hf_shard_of(f->hf, f->tensors[i].name) < 0)
             return fail(err, FORAY_EFILE,
-                        "%s: tensor %s: model.safetensors.index.json does not list it (download the file "
-                        "and its index again)",
-                        f->tensors[i].file, f->tensors[i].name);
+                        "%s: tensor %s: %s does not list it (download the file and its index again)",
+                        f->tensors[i].file, f->tensors[i].name, hf_index_file(f->hf));
     return 0;
 }
 
@@ -287,6 +286,16 @@ const tensor_view *model_file_tensor(const model_file *f, const char *name)
 {
     int64_t i = name_index_find(&f->tensor_index, name);
     return i < 0 ? NULL : &f->tensors[i];
+}
+
+bool model_file_described(const model_file *f)
+{
+    return f->hf && hf_described(f->hf);
+}
+
+const char *model_file_scheme(const model_file *f, const char *tensor)
+{
+    return f->hf ? hf_scheme(f->hf, tensor) : NULL;
 }
 
 uint64_t model_file_checksum(const model_file *f)

@@ -41,6 +41,11 @@ size_t model_file_tensor_count(const model_file *f);
 const tensor_view *model_file_tensor_at(const model_file *f, size_t i);
 const tensor_view *model_file_tensor(const model_file *f, const char *name); /* NULL: none */
 
+/* Whether a folder has a quant_model_description.json, and the scheme that it gives a tensor ("W8A8_DYNAMIC", "FLOAT", …;
+ * NULL: it does not say). */
+bool model_file_described(const model_file *f);
+const char *model_file_scheme(const model_file *f, const char *tensor);
+
 /* Settings. Keys are GGUF's (`llama.block_count`), or for a folder the path inside config.json
  * (`num_hidden_layers`, `rope_scaling.factor`); `generation.KEY` reads generation_config.json and
  * `tokenizer.KEY` tokenizer_config.json. A getter returns false, leaving *out alone, when the key is absent

@@ -257,7 +257,7 @@ static void pack_row(dtype type, const uint8_t *src, int cols, int lanes, int la
 static const uint8_t *source_row(const weight_source *s, int row, size_t row_bytes)
 {
     int from = s->order ? s->order[row] : row;
-    return (const uint8_t *)s->data + (size_t)from * row_bytes;
+    return (const uint8_t *)s->data + (size_t)from * (s->row_bytes ? s->row_bytes : row_bytes);
 }
 
 activation_form weight_form(dtype type, bool rounded)

@@ -56,7 +56,8 @@ typedef struct {
      * even column low): one e8m0 byte per 32 columns of a row, rows scale_stride bytes apart. I8: one f32 per row. */
     const void *scale;
     size_t scale_stride;
-    int first_row; /* of the matrix: data is its row first_row, scale belongs to its row 0 */
+    int first_row;    /* of the matrix: data is its row first_row, scale belongs to its row 0 */
+    size_t row_bytes; /* from row to row, where the columns are some of longer rows; 0: cols are all */
 } weight_source;
 
 /* The form a type's activations take: what its own arithmetic needs, or with `rounded` false (F8_E4M3, F4_E2M1,
