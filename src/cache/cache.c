@@ -79,6 +79,15 @@ static void pool_destroy(device *d, page_pool *p, int slots)
     mem_free(MEM_CACHE, p->slot, sizeof *p->slot * (size_t)slots);
 }
 
+/* Tokens that a table's row has room for; those of an entry that is not yet complete need none. */
+static int64_t table_length(const page_pool *p)
+{
+    int64_t entries = (int64_t)p->stride * p->desc.page_rows;
+    if (p->desc.ring)
+        return entries < p->desc.ring ? entries : INT32_MAX;
+    return (entries + 1) * p->desc.tokens - 1;
+}
+
 static int create_pools(cache *c, const pool_desc *pools, int count, int max_length, int64_t total_length,
                         foray_error *err)
 {
@@ -91,6 +100,12 @@ static int create_pools(cache *c, const pool_desc *pools, int count, int max_len
         if (pool_entry_bytes(&pools[i]) > c->entry_bytes)
             c->entry_bytes = pool_entry_bytes(&pools[i]);
     }
+    c->max_length = max_length;
+    int64_t longest = INT32_MAX;
+    for (int i = 0; i < count; i++)
+        longest = table_length(&c->pool[i]) < longest ? table_length(&c->pool[i]) : longest;
+    if (longest < INT32_MAX)
+        c->max_length = (int)longest;
     c->entry = mem_alloc(MEM_CACHE, c->entry_bytes);
     return c->entry ? 0 : fail(err, FORAY_ENOMEM, "cache: no memory for an entry");
 }
@@ -123,6 +138,11 @@ void cache_destroy(cache *c)
         pool_destroy(c->device, &c->pool[i], c->slots);
     mem_free(MEM_CACHE, c->entry, c->entry_bytes);
     mem_free(MEM_CACHE, c, sizeof *c);
+}
+
+int cache_max_length(const cache *c)
+{
+    return c->max_length;
 }
 
 int cache_pools(const cache *c)
@@ -183,13 +203,12 @@ bool cache_promise(cache *c, int slot, int length)
 
 int cache_reserve_extend(cache *c, int slot, int old_length, int new_length, foray_error *err)
 {
+    if (new_length > c->max_length)
+        return fail(err, FORAY_ELIMIT, "cache: %d tokens do not fit in one request (its tables hold %d)",
+                    new_length, c->max_length);
     for (int i = 0; i < c->pools; i++) {
         const page_pool *p = &c->pool[i];
         int want = pool_pages(&p->desc, new_length), more = want - p->slot[slot].held;
-        if (want > p->stride)
-            return fail(err, FORAY_ELIMIT,
-                        "cache %s: %d tokens do not fit in one request (its table holds %d)", p->desc.name,
-                        new_length, p->stride * p->desc.page_rows * p->desc.tokens);
         if (more > p->free_count)
             return fail(err, FORAY_ENOMEM,
                         "cache %s: no pages to go from %d to %d tokens (%d free, %d wanted)", p->desc.name,

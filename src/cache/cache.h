@@ -29,6 +29,8 @@ int cache_create(device *d, const pool_desc *pools, int count, int slots, int ma
                  int64_t total_length, cache **out, foray_error *err);
 void cache_destroy(cache *c);
 
+/* The longest request that its tables have room for: at least the max_length of creation. */
+int cache_max_length(const cache *c);
 int cache_pools(const cache *c);
 const pool_desc *cache_pool(const cache *c, int pool);
 

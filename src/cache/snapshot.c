@@ -75,7 +75,8 @@ static int check(const cache *c, int length, const uint8_t *snapshot, size_t byt
         return fail(err, FORAY_EUSAGE, "cache: a snapshot of %d tokens has %zu bytes here, not %zu", length,
                     length < 0 ? 0 : cache_snapshot_bytes(c, length), bytes);
     memcpy(&head, snapshot, sizeof head);
-    if (memcmp(head.magic, snapshot_magic, sizeof head.magic) != 0 || head.version != SNAPSHOT_VERSION)
+    if (memcmp(head.magic, snapshot_magic, sizeof head.magic) != 0 || head.version != SNAPSHOT_VERSION ||
+        head.unused != 0)
         return fail(err, FORAY_EUSAGE, "cache: this is no snapshot of version %d", SNAPSHOT_VERSION);
     if (head.length != length || head.pools != c->pools || head.bytes != bytes)
         return fail(err, FORAY_EUSAGE, "cache: a snapshot of %d tokens in %d pools is none of %d in %d",

@@ -248,7 +248,7 @@ static void set_bounds(round_loop *r, int requests, int rows)
     int most = p->phase == PHASE_PREFILL ? r->max_rows : r->max_decode_rows;
     p->rows_launched = plan_tier(rows) < most ? plan_tier(rows) : most;
     p->slots_launched = plan_tier(requests);
-    p->max_length = cache_table_stride(r->config.cache, 0) * r->config.model->kv.page_rows;
+    p->max_length = cache_max_length(r->config.cache);
 }
 
 /* Seals part A: bounds of the launches and the route. */

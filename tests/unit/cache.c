@@ -37,7 +37,7 @@ static int close_device(void **state)
 static pool_desc fake(const char *name, int page_rows, int tokens)
 {
     pool_desc p = { .layers = 1, .entry_bytes = 1, .page_rows = page_rows, .tokens = tokens };
-    snprintf(p.name, sizeof p.name, "%s", name);
+    snprintf(p.name, sizeof p.name, "%.20s", name);
     return p;
 }
 
@@ -160,6 +160,129 @@ static void the_second_pool_can_be_the_one_that_runs_out(void **state)
     cache_destroy(c);
 }
 
+/* Four pools of different kinds, of which one counts every token and has the fewest pages to spare: whichever it is, it
+ * runs out first, and nobody else has given anything. */
+static void whichever_pool_runs_out_first_none_has_given_anything(void **state)
+{
+    (void)state;
+    enum { POOLS = 4 };
+    for (int k = 0; k < POOLS; k++) {
+        pool_desc pools[POOLS];
+        char name[32];
+        cache *c;
+        for (int i = 0; i < POOLS; i++) {
+            snprintf(name, sizeof name, "pool %d", i);
+            pools[i] = i == k                 ? fake(name, 1, 1)
+                       : i == (k + 1) % POOLS ? fake_ring(name, 2)
+                                              : fake(name, 3, 2 + i);
+        }
+        assert_int_equal(cache_create(dev, pools, POOLS, SLOTS, LONGEST, LONGEST, &c, NULL), 0);
+        int length[SLOTS] = { LONGEST, 0, 0 };
+        assert_int_equal(cache_reserve_extend(c, 0, 0, LONGEST, NULL), 0);
+        foray_error err = { 0 };
+        for (int next = SLOTS + 1; next <= 18;
+             next++) { /* SLOTS pages are to spare: of the others, for 18 tokens */
+            assert_int_equal(cache_reserve_extend(c, 1, 0, next, &err), FORAY_ENOMEM);
+            snprintf(name, sizeof name, "cache pool %d:", k);
+            assert_non_null(strstr(err.text, name));
+            assert_sound(c, POOLS, length);
+        }
+        length[1] = SLOTS;
+        assert_int_equal(cache_reserve_extend(c, 1, 0, SLOTS, &err), 0);
+        assert_sound(c, POOLS, length);
+        assert_int_equal(cache_reserve_extend(c, 1, SLOTS, SLOTS + 1, &err), FORAY_ENOMEM);
+        assert_sound(c, POOLS, length);
+        cache_release(c, 0);
+        cache_release(c, 1);
+        assert_int_equal(cache_pages_in_use(c), 0);
+        cache_destroy(c);
+    }
+}
+
+/* Rings: every slot has its own, however many requests share the growing pools. */
+static void short_requests_always_get_their_rings(void **state)
+{
+    (void)state;
+    pool_desc pools[] = { fake("sixteens", 1, 16), fake_ring("ring", 1) };
+    cache *c;
+    assert_int_equal(cache_create(dev, pools, 2, SLOTS, LONGEST, LONGEST, &c, NULL), 0);
+    for (int s = 0; s < SLOTS; s++)
+        assert_int_equal(cache_reserve_extend(c, s, 0, 12, NULL), 0);
+    for (int s = 0; s < SLOTS; s++)
+        cache_release(c, s);
+    cache_destroy(c);
+}
+
+/* Promises are kept per pool: the pages of one cannot stand in for those of another. */
+static void a_promise_needs_every_pool(void **state)
+{
+    (void)state;
+    pool_desc pools[] = { fake("tokens", 1, 1), fake("quarters", 2, 4) };
+    cache *c;
+    assert_int_equal(cache_create(dev, pools, 2, SLOTS, LONGEST, LONGEST, &c, NULL), 0);
+    /* 43 pages of tokens, 8 of quarters. */
+    assert_true(cache_promise(c, 0, 30));
+    assert_false(cache_promise(c, 1, 14)); /* 44 of tokens, though 50 of 51 in all */
+    assert_true(cache_promise(c, 1, 13));
+    assert_false(cache_promise(c, 2, 1));
+    assert_true(cache_promise(c, 1, 12)); /* in place of 13 */
+    assert_true(cache_promise(c, 2, 1));
+    assert_false(cache_promise(c, 0, 31));
+    assert_int_equal(cache_pages_in_use(c), 0); /* promises are numbers */
+    cache_release(c, 0);
+    assert_true(cache_promise(c, 2, 31));
+    assert_false(cache_promise(c, 0, 1));
+    for (int s = 0; s < SLOTS; s++)
+        cache_release(c, s);
+    assert_true(cache_promise(c, 0, 40));
+    cache_destroy(c);
+}
+
+static void a_length_that_could_never_be_is_refused_by_its_pool(void **state)
+{
+    (void)state;
+    pool_desc pools[] = { fake_ring("ring", 2), fake("quarters", 2, 4), fake("tokens", 4, 1) };
+    cache *c;
+    foray_error err = { 0 };
+    assert_int_equal(cache_create(dev, pools, 3, 1, LONGEST, LONGEST, &c, NULL), 0);
+    assert_int_equal(cache_check_length(c, LONGEST, &err), 0);
+    assert_int_equal(cache_check_length(c, LONGEST + 1, &err), FORAY_ELIMIT);
+    assert_non_null(strstr(err.text, "needs 11 pages of cache tokens, it may have 10"));
+    assert_int_equal(cache_max_length(c), LONGEST);
+    cache_destroy(c);
+    /* The tables have room for what fills their pages, and for the tokens of an entry that is not complete. */
+    assert_int_equal(cache_create(dev, pools, 2, 1, 9, 9, &c, NULL), 0);
+    assert_int_equal(cache_max_length(c), 11); /* two quarters */
+    assert_int_equal(cache_reserve_extend(c, 0, 0, 11, &err), 0);
+    assert_int_equal(cache_reserve_extend(c, 0, 0, 12, &err), FORAY_ELIMIT);
+    cache_release(c, 0);
+    cache_destroy(c);
+    assert_int_equal(cache_create(dev, pools, 2, 1, 3, 3, &c, NULL), 0);
+    assert_int_equal(cache_max_length(c), 4); /* two pages of the ring, which is longer */
+    cache_destroy(c);
+}
+
+static void warm_pages_are_as_they_were(void **state)
+{
+    (void)state;
+    pool_desc pools[] = { fake_ring("ring", 2), fake("tokens", 4, 1) };
+    cache *c;
+    assert_int_equal(cache_create(dev, pools, 2, SLOTS, LONGEST, SLOTS * LONGEST, &c, NULL), 0);
+    assert_int_equal(cache_reserve_extend(c, 1, 0, 17, NULL), 0);
+    uint8_t before[2][256];
+    size_t bytes[2] = { (size_t)(SLOTS * 3 + 1) * 2, (size_t)(SLOTS * 10 + SLOTS + 1) * 4 };
+    assert_int_equal(cache_bytes(c), bytes[0] + bytes[1]);
+    for (int p = 0; p < 2; p++)
+        for (size_t i = 0; i < bytes[p]; i++)
+            before[p][i] = cache_pages(c, p)[i] = (uint8_t)(i * 31 + 7);
+    for (int fresh = 0; fresh <= LONGEST; fresh += 8)
+        cache_warm(c, fresh, 1 + fresh * 3);
+    for (int p = 0; p < 2; p++)
+        assert_memory_equal(before[p], cache_pages(c, p), bytes[p]);
+    cache_release(c, 1);
+    cache_destroy(c);
+}
+
 static void no_request_outgrows_its_table(void **state)
 {
     (void)state;
@@ -245,7 +368,8 @@ static void the_digest_of_kv_sees_each_half_of_its_entries(void **state)
     assert_int_equal(pool_page_bytes(&pool), (size_t)2 * 2 * 2 * 16 * 4 * 2);
     assert_int_equal(cache_create(dev, &pool, 1, 1, 32, 32, &c, NULL), 0);
     assert_int_equal(cache_reserve_extend(c, 0, 0, 20, NULL), 0);
-    uint16_t *page = (uint16_t *)(void *)(cache_pages(c, 0) + (size_t)cache_table(c, 0)[1] * pool_page_bytes(&pool));
+    uint16_t *page =
+        (uint16_t *)(void *)(cache_pages(c, 0) + (size_t)cache_table(c, 0)[1] * pool_page_bytes(&pool));
     size_t halves = pool_page_bytes(&pool) / 2, seen = 0;
     uint64_t whole = cache_digest(c, 0, 20), part = cache_digest(c, 0, 18);
     for (size_t i = 0; i < halves; i++) {
@@ -258,6 +382,56 @@ static void the_digest_of_kv_sees_each_half_of_its_entries(void **state)
     assert_int_equal(seen, 4 * 2 * 2 * 2 * 4); /* entries 16 … 19: K and V, layers, heads, dimensions */
     cache_release(c, 0);
     cache_destroy(c);
+}
+
+/* Where dimension i of head h of a token's K (or V) lies, by the picture in docs/cache.md. */
+static uint16_t *kv_half(const cache *c, const kv_shape *s, int slot, int t, int layer, int h, int i,
+                         bool value)
+{
+    int rows = s->page_rows, d = s->head_dim,
+        page = cache_table(c, 0)[slot * cache_table_stride(c, 0) + t / rows];
+    size_t heads = (size_t)(rows * d * s->kv_heads);
+    uint16_t *k = (uint16_t *)(void *)cache_pages(c, 0) + (size_t)(page * s->layers + layer) * 2 * heads;
+    int in = t % rows;
+    return value ? k + heads + (h * rows + in) * d + i
+                 : k + ((h * (rows / 16) + in / 16) * d + i) * 16 + in % 16;
+}
+
+/* Into a cache whose pages are twice as long, and tiles lie elsewhere: each half has its place. */
+static void a_snapshot_of_kv_fits_pages_of_another_length(void **state)
+{
+    (void)state;
+    static const kv_shape shape[2] = { { .layers = 2, .kv_heads = 2, .head_dim = 3, .page_rows = 16 },
+                                       { .layers = 2, .kv_heads = 2, .head_dim = 3, .page_rows = 48 } };
+    enum { LENGTH = 61 };
+    cache *c[2];
+    for (int n = 0; n < 2; n++) {
+        pool_desc pool = kv_pool(&shape[n]);
+        assert_int_equal(cache_create(dev, &pool, 1, 2, LENGTH, 2 * LENGTH, &c[n], NULL), 0);
+        assert_int_equal(cache_reserve_extend(c[n], 0, 0, 20, NULL), 0);
+    }
+    assert_int_equal(cache_reserve_extend(c[0], 1, 0, LENGTH, NULL), 0);
+    uint8_t bytes[40 + 16 + LENGTH * 2 * 2 * 3 * 2 * 2];
+    for (int write = 1; write >= 0; write--) {
+        for (int t = 0; t < LENGTH; t++)
+            for (int at = 0; at < 2 * 2 * 3 * 2; at++) {
+                uint16_t *half =
+                    kv_half(c[!write], &shape[!write], 1, t, at / 12, at / 6 % 2, at / 2 % 3, at % 2);
+                if (write)
+                    *half = (uint16_t)(t * 24 + at + 1);
+                else
+                    assert_int_equal(*half, t * 24 + at + 1);
+            }
+        assert_int_equal(cache_snapshot_bytes(c[0], LENGTH), sizeof bytes);
+        cache_snapshot(c[0], 1, LENGTH, bytes);
+        assert_int_equal(cache_restore(c[1], 1, LENGTH, bytes, sizeof bytes, NULL), 0);
+    }
+    assert_true(cache_digest(c[0], 1, LENGTH) == cache_digest(c[1], 1, LENGTH));
+    for (int n = 0; n < 2; n++) {
+        cache_release(c[n], 0);
+        cache_release(c[n], 1);
+        cache_destroy(c[n]);
+    }
 }
 
 /* ---- creation ---- */
@@ -274,6 +448,18 @@ static void what_cannot_be_is_refused_and_nothing_is_kept(void **state)
     assert_int_equal(cache_create(dev, pools, 2, 0, 8, 8, &c, &err), FORAY_EUSAGE);
     assert_int_equal(cache_create(dev, pools, 2, 1, 0, 8, &c, &err), FORAY_EUSAGE);
     assert_int_equal(cache_create(dev, pools, 2, 1, 8, 7, &c, &err), FORAY_EUSAGE);
+    pool_desc faulty[] = { fake_ring("one", 2), fake_ring("two", 2), fake_ring("three", 2),
+                           fake("four", 0, 1),  fake("five", 1, 0),  fake("six", 1, 1),
+                           fake("seven", 1, 1) };
+    faulty[0].reach = 6; /* would need a seventh entry */
+    faulty[1].tokens = 2;
+    faulty[2].group = 0;
+    faulty[5].layers = 0;
+    faulty[6].entry_bytes = 0;
+    for (size_t i = 0; i < sizeof faulty / sizeof *faulty; i++) {
+        assert_int_equal(cache_create(dev, &faulty[i], 1, 1, 8, 8, &c, &err), FORAY_EUSAGE);
+        assert_non_null(strstr(err.text, faulty[i].name));
+    }
     assert_int_equal(cache_create(dev, pools, 2, 1, 8, INT64_C(1) << 40, &c, &err), FORAY_ELIMIT);
     assert_non_null(strstr(err.text, "cache tokens"));
     for (int n = 1;; n++) {
@@ -307,10 +493,16 @@ int main(void)
         cmocka_unit_test(lengths_take_the_pages_they_need_and_give_them_back),
         cmocka_unit_test(when_one_pool_has_run_out_none_gives),
         cmocka_unit_test(the_second_pool_can_be_the_one_that_runs_out),
+        cmocka_unit_test(whichever_pool_runs_out_first_none_has_given_anything),
+        cmocka_unit_test(short_requests_always_get_their_rings),
+        cmocka_unit_test(a_promise_needs_every_pool),
+        cmocka_unit_test(a_length_that_could_never_be_is_refused_by_its_pool),
+        cmocka_unit_test(warm_pages_are_as_they_were),
         cmocka_unit_test(no_request_outgrows_its_table),
         cmocka_unit_test(the_total_is_really_there),
         cmocka_unit_test(a_digest_sees_entries_and_no_paging),
         cmocka_unit_test(the_digest_of_kv_sees_each_half_of_its_entries),
+        cmocka_unit_test(a_snapshot_of_kv_fits_pages_of_another_length),
         cmocka_unit_test(what_cannot_be_is_refused_and_nothing_is_kept),
         cmocka_unit_test(bytes_are_those_of_its_pages),
     };
