@@ -29,7 +29,7 @@ static const dtype_info infos[DTYPE_COUNT] = {
     [DTYPE_F8_E4M3] = { "F8_E4M3", 1, 1, false },
     [DTYPE_F8_E8M0] = { "F8_E8M0", 1, 1, false },
     [DTYPE_F4_E2M1] = { "F4_E2M1", 2, 1, false },
-    [DTYPE_MXFP4] = { "MXFP4", 32, 17, false },
+    [DTYPE_MXFP4] = { "MXFP4", 32, 17, true },
     [DTYPE_I32] = { "I32", 1, 4, false },
     [DTYPE_I64] = { "I64", 1, 8, false },
     [DTYPE_I8] = { "I8", 1, 1, false },
@@ -93,6 +93,28 @@ uint16_t dtype_f32_to_f16(float f)
     return (uint16_t)(sign | ((magnitude + 0xfff + odd - (112u << 23)) >> 13));
 }
 
+float dtype_e4m3_to_f32(uint8_t code)
+{
+    const int exponent = code >> 3 & 15, fraction = code & 7;
+    if ((code & 0x7f) == 0x7f) /* the only NaN; there are no infinities */
+        return bits_to_f32(0x7fc00000 | (uint32_t)(code & 0x80) << 24);
+    const float size = exponent ? bits_to_f32((uint32_t)(exponent + 120) << 23 | (uint32_t)fraction << 20)
+                                : (float)fraction * 0x1p-9f;
+    return code & 0x80 ? -size : size;
+}
+
+float dtype_e8m0_to_f32(uint8_t code)
+{
+    return bits_to_f32(code == 0xff ? 0x7fc00000 : code ? (uint32_t)code << 23 : 0x400000 /* 2^-127 */);
+}
+
+float dtype_e2m1_to_f32(int code)
+{
+    static const float values[16] = { 0,     0.5f,  1,     1.5f,  2,     3,     4,     6,
+                                      -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f };
+    return values[code & 15];
+}
+
 static uint16_t u16_at(const uint8_t *p)
 {
     return (uint16_t)(p[0] | p[1] << 8);
@@ -131,6 +153,12 @@ static void expand_plain(dtype type, const uint8_t *p, size_t n, float *out)
             break;
         case DTYPE_I8:
             out[i] = (float)(int8_t)p[i];
+            break;
+        case DTYPE_F8_E4M3:
+            out[i] = dtype_e4m3_to_f32(p[i]);
+            break;
+        case DTYPE_F8_E8M0:
+            out[i] = dtype_e8m0_to_f32(p[i]);
             break;
         default:
             out[i] = (float)p[i];
@@ -173,6 +201,16 @@ static void expand_q8_0(const uint8_t *p, float out[32])
     float d = f16_at(p);
     for (int i = 0; i < 32; i++)
         out[i] = (float)(int8_t)p[2 + i] * d;
+}
+
+/* MXFP4: a power-of-two scale for 32 e2m1 values, in the order of the blocks above. */
+static void expand_mxfp4(const uint8_t *p, float out[32])
+{
+    const float scale = dtype_e8m0_to_f32(p[0]);
+    for (int i = 0; i < 16; i++) {
+        out[i] = dtype_e2m1_to_f32(p[1 + i]) * scale;
+        out[i + 16] = dtype_e2m1_to_f32(p[1 + i] >> 4) * scale;
+    }
 }
 
 /* Blocks of 256. --------------------------------------------------------------------------------
@@ -240,6 +278,13 @@ void dtype_to_f32(dtype type, const void *data, size_t n, float *out)
     }
     for (size_t i = 0; i < n; i += (size_t)info->block, p += info->bytes, out += info->block) {
         switch (type) {
+        case DTYPE_F4_E2M1:
+            out[0] = dtype_e2m1_to_f32(*p);
+            out[1] = dtype_e2m1_to_f32(*p >> 4);
+            break;
+        case DTYPE_MXFP4:
+            expand_mxfp4(p, out);
+            break;
         case DTYPE_Q8_0:
             expand_q8_0(p, out);
             break;

@@ -37,7 +37,7 @@ typedef struct {
     const char *name; /* as GGUF tools print it: "Q4_1" */
     int block;        /* elements per block; 1 for plain types */
     int bytes;        /* bytes per block */
-    bool weight;      /* may be a weight matrix */
+    bool weight;      /* a tensor of it is a weight matrix by itself: no scales elsewhere */
 } dtype_info;
 
 const dtype_info *dtype_get(dtype type);
@@ -51,5 +51,10 @@ void dtype_to_f32(dtype type, const void *data, size_t n, float *out);
 float dtype_f16_to_f32(uint16_t h);
 uint16_t dtype_f32_to_f16(float f); /* to nearest even */
 float dtype_bf16_to_f32(uint16_t h);
+
+/* e4m3fn (0x7f and 0xff are NaN), a power of two (0: 2^-127; 0xff: NaN), e2m1 (the low four bits). */
+float dtype_e4m3_to_f32(uint8_t code);
+float dtype_e8m0_to_f32(uint8_t code);
+float dtype_e2m1_to_f32(int code);
 
 #endif

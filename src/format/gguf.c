@@ -85,7 +85,7 @@ static const struct {
     [30] = { "BF16", DTYPE_BF16, 1, 2 },
     [34] = { "TQ1_0", DTYPE_UNKNOWN, 256, 54 },
     [35] = { "TQ2_0", DTYPE_UNKNOWN, 256, 66 },
-    [39] = { "MXFP4", DTYPE_UNKNOWN, 32, 17 },
+    [39] = { "MXFP4", DTYPE_MXFP4, 32, 17 },
 };
 
 enum { TENSOR_TYPES = sizeof tensor_types / sizeof tensor_types[0] };

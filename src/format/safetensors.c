@@ -23,8 +23,8 @@ static const struct {
     { "I32", DTYPE_I32, 4 },         { "I64", DTYPE_I64, 8 },         { "I8", DTYPE_I8, 1 },
     { "U8", DTYPE_U8, 1 },           { "BOOL", DTYPE_U8, 1 },         { "F64", DTYPE_UNKNOWN, 8 },
     { "I16", DTYPE_UNKNOWN, 2 },     { "U16", DTYPE_UNKNOWN, 2 },     { "U32", DTYPE_UNKNOWN, 4 },
-    { "U64", DTYPE_UNKNOWN, 8 },     { "F8_E4M3", DTYPE_UNKNOWN, 1 }, { "F8_E5M2", DTYPE_UNKNOWN, 1 },
-    { "F8_E8M0", DTYPE_UNKNOWN, 1 },
+    { "U64", DTYPE_UNKNOWN, 8 },     { "F8_E4M3", DTYPE_F8_E4M3, 1 }, { "F8_E5M2", DTYPE_UNKNOWN, 1 },
+    { "F8_E8M0", DTYPE_F8_E8M0, 1 },
 };
 
 enum { TYPES = sizeof types / sizeof types[0], MAX_NAME = 65535, MAX_DEPTH = 16, SHOWN = 64 };

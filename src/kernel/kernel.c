@@ -61,7 +61,7 @@ size_t kernel_args_bytes(kernel_id id)
 /* Bytes of one row of activations in a form. */
 static double activation_row_bytes(activation_form form, int cols)
 {
-    return form == ACTIVATION_Q8 ? 1.5 * cols : 4.0 * cols;
+    return form == ACTIVATION_Q8 ? 1.5 * cols : form == ACTIVATION_I8 ? 1.0 * cols : 4.0 * cols;
 }
 
 static kernel_cost cost_matmul(const args_matmul *a)

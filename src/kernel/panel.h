@@ -5,6 +5,8 @@
  *
  *   Q8    panel: [cols / 32][rows of the panel] q8_block
  *   F32   panel: [cols][rows of the panel] float; a panel of one row is therefore the plain row
+ *   F8    the same
+ *   I8    panel: [rows of the panel] i8_head, then [cols / 4][rows of the panel] words of four columns, zeros beyond cols
  *
  * Panels of a form follow one another without gaps. Threads: any; no state.
  */
@@ -21,12 +23,30 @@ typedef struct {
     int32_t offset[2]; /* -128 times the sum of q: of the block, of its first half. For unsigned weights */
 } q8_block;
 
+/* A row of int8 with one scale. */
+typedef struct {
+    float scale;    /* max|x| / 127 */
+    int32_t offset; /* -128 times the sum of the row, for unsigned weights */
+} i8_head;
+
+/* Rows of floats, rounded or not. */
+static inline bool panel_is_float(activation_form form)
+{
+    return form == ACTIVATION_F32 || form == ACTIVATION_F8;
+}
+
+static inline size_t panel_row_bytes(activation_form form, int cols)
+{
+    const size_t n = (size_t)cols;
+    return form == ACTIVATION_Q8   ? n / 32 * sizeof(q8_block)
+           : form == ACTIVATION_I8 ? sizeof(i8_head) + (n + 3) / 4 * 4
+                                   : n * sizeof(float);
+}
+
 /* The first byte of the panel that starts at `row`. */
 static inline void *panel_at(activation_form form, int cols, void *data, int row)
 {
-    size_t bytes =
-        form == ACTIVATION_Q8 ? (size_t)cols / 32 * sizeof(q8_block) : (size_t)cols * sizeof(float);
-    return (char *)data + (size_t)row * bytes;
+    return (char *)data + (size_t)row * panel_row_bytes(form, cols);
 }
 
 #endif

@@ -13,13 +13,13 @@
 
 #include "base/mem.h"
 #include "kernel/panel.h"
+#include "kernel/scaled.h"
 
 enum { SUB = 32, SUPER = 256, SUBS = SUPER / SUB };
 
 size_t activation_bytes(activation_form form, int rows, int cols)
 {
-    size_t row = form == ACTIVATION_Q8 ? (size_t)cols / SUB * sizeof(q8_block) : (size_t)cols * sizeof(float);
-    return ((size_t)rows * row + 63) / 64 * 64;
+    return ((size_t)rows * panel_row_bytes(form, cols) + 63) / 64 * 64;
 }
 
 activation activation_at(activation_form form, int rows, int cols, void *buffer)
@@ -83,6 +83,8 @@ weight_layout weight_layout_of(dtype type, int lanes)
 static size_t group_bytes(dtype type, int cols, int lanes)
 {
     size_t n = (size_t)lanes, k = (size_t)cols, bytes;
+    if (scaled_is(type))
+        return (scaled_group_bytes(type, cols, lanes) + 63) / 64 * 64;
     switch (type) {
     case DTYPE_F32:
         bytes = 4 * k * n;
@@ -256,13 +258,13 @@ static void pack_row(dtype type, const uint8_t *src, int cols, int lanes, int la
 
 static const uint8_t *source_row(const weight_source *s, int row, size_t row_bytes)
 {
-    int from = s->order ? s->order[row] : row;
-    return (const uint8_t *)s->data + (size_t)from * (s->row_bytes ? s->row_bytes : row_bytes);
+    return (const uint8_t *)s->data + (size_t)row * (s->row_bytes ? s->row_bytes : row_bytes);
 }
 
 activation_form weight_form(dtype type, bool rounded)
 {
-    (void)rounded;
+    if (scaled_is(type))
+        return !rounded ? ACTIVATION_F32 : type == DTYPE_I8 ? ACTIVATION_I8 : ACTIVATION_F8;
     return is_block_type(type) ? ACTIVATION_Q8 : ACTIVATION_F32;
 }
 
@@ -282,8 +284,12 @@ static bool plan_matrix(const weight_source *sources, int count, bool interleave
     w->groups = interleave ? count * ((sources[0].rows - 1) / lanes + 1) : (w->rows - 1) / lanes + 1;
     w->group_bytes = group_bytes(type, cols, lanes);
     w->form = weight_form(type, rounded);
-    return dtype_bytes(type, (uint64_t)w->rows * (uint64_t)cols, &w->file_bytes) &&
+    w->ordinary = scaled_is(type);
+    const bool fits = dtype_bytes(type, (uint64_t)w->rows * (uint64_t)cols, &w->file_bytes) &&
            mem_size_mul((size_t)w->groups, w->group_bytes, &w->bytes);
+    for (int i = 0; fits && i < count; i++)
+        w->file_bytes += scaled_file_bytes(type, sources[i].rows, cols);
+    return fits;
 }
 
 static int no_memory(const packed_weight *w, foray_error *err)
@@ -297,8 +303,14 @@ int weight_plan(const weight_source *sources, int count, bool interleave, bool r
 {
     assert(count > 0 && (lanes == 8 || lanes == 16));
     const dtype_info *info = dtype_get(sources[0].type);
-    if (!weight_type_supported(sources[0].type))
+    if (!weight_type_supported(sources[0].type) && !scaled_is(sources[0].type))
         return fail(err, FORAY_EUNSUPPORTED, "weights: type %s has no kernels", info->name);
+    for (int i = 0; i < count && !weight_type_supported(sources[0].type); i++)
+        if (!sources[i].scale)
+            return fail(err, FORAY_EUNSUPPORTED, "weights: type %s without its scales", info->name);
+    if (sources[0].type == DTYPE_I8 && sources[0].cols > SCALED_I8_MAX_COLS)
+        return fail(err, FORAY_EUNSUPPORTED, "weights: %d columns of I8: sums of more than %d do not fit",
+                    sources[0].cols, SCALED_I8_MAX_COLS);
     if (sources[0].cols <= 0 || sources[0].cols % info->block != 0)
         return fail(err, FORAY_EUNSUPPORTED, "weights: %d columns are not whole %s blocks of %d",
                     sources[0].cols, info->name, info->block);
@@ -329,7 +341,14 @@ void weight_pack_into(const weight_source *sources, int count, bool interleave, 
                 break;
             if (filled++ == 0)
                 memset(group, 0, w->group_bytes); /* padding, of lanes and between parts, is zeros */
-            pack_row(w->type, source_row(&sources[source], row++, row_bytes), w->cols, w->lanes, lane, group);
+            const weight_source *s = &sources[source];
+            const int from = s->order ? s->order[row] : row;
+            row++;
+            const uint8_t *src = source_row(s, from, row_bytes);
+            if (scaled_is(w->type))
+                w->ordinary &= scaled_pack_row(s, src, from, w->lanes, lane, group);
+            else
+                pack_row(w->type, src, w->cols, w->lanes, lane, group);
         }
     }
 }
@@ -425,6 +444,10 @@ void weight_read_row(const packed_weight *w, int group, int lane, float *out)
 {
     const uint8_t *p = w->data + (size_t)group * w->group_bytes;
     const size_t lanes = (size_t)w->lanes, at = (size_t)lane;
+    if (scaled_is(w->type)) {
+        scaled_read_row(w, group, lane, out);
+        return;
+    }
     for (size_t k = 0; k < (size_t)w->cols; k++) {
         if (w->type == DTYPE_F32)
             memcpy(&out[k], p + 4 * (k * lanes + at), 4);

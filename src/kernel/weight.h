@@ -7,6 +7,7 @@
  *   F32, F16   [cols][lanes]
  *   BF16       [cols / 2][lanes] pairs: the even column in the low half of a 32-bit lane
  *   blocks     runs of { header | quants of its blocks }: weight_layout
+ *   F8_E4M3, F4_E2M1, MXFP4, I8: kernel/scaled.h
  *
  * Which form of activations a type is multiplied with, and the exact order of its arithmetic, is the
  * table in kernel/ref/matmul.c. Values do not change by packing; only their place does.
@@ -43,6 +44,7 @@ typedef struct {
     uint8_t *data; /* [groups][group_bytes], MEM_WEIGHTS */
     size_t bytes;
     activation_form form;
+    bool ordinary;       /* F8_E4M3, F4_E2M1, MXFP4: scales between 2^-24 and 2^4, no NaN; I8: true */
     uint64_t file_bytes; /* of the same matrix in the file: what decode must read at least */
 } packed_weight;
 
@@ -67,7 +69,7 @@ activation_form weight_form(dtype type, bool rounded);
 /* Packs the sources one below the other (q|k|v), or, with interleave, row by row in turn (gate, up, gate, up, …
  * in blocks of `lanes` rows: a group of gates, then its group of ups; all with the same number of rows). All
  * sources have one type and one cols. lanes: of the kernel table. *out is owned: weight_free.
- * EUNSUPPORTED names a type without kernels, or columns that are not whole blocks. */
+ * EUNSUPPORTED names a type without kernels or without its scales, or columns that are not whole blocks. */
 int weight_pack(const weight_source *sources, int count, bool interleave, bool rounded, int lanes,
                 packed_weight *out, foray_error *err);
 void weight_free(packed_weight *w); /* w may be zeroed */
@@ -79,6 +81,7 @@ int weight_plan(const weight_source *sources, int count, bool interleave, bool r
                 packed_weight *out, foray_error *err);
 void weight_pack_into(const weight_source *sources, int count, bool interleave, packed_weight *w);
 
+/* Whether tensors of a type can be packed as they stand: they have kernels, and need no scales from elsewhere. */
 bool weight_type_supported(dtype type);
 
 /* Where things are in a group of a block type. `run` blocks share one header; the last run may be shorter, its
@@ -111,7 +114,7 @@ typedef struct {
 
 void weight_read_block(const packed_weight *w, int group, int lane, int block32, weight_block *out);
 
-/* One packed row of F32, F16 or BF16: out [cols]. */
+/* One packed row of F32, F16 or BF16, or of a type of kernel/scaled.h: out [cols]. */
 void weight_read_row(const packed_weight *w, int group, int lane, float *out);
 
 #endif

@@ -7,6 +7,10 @@
 
 #include <string.h>
 
+#include "kernel/ref/prepare.h"
+#include "kernel/ref/round.h"
+#include "kernel/scaled.h"
+
 enum {
     TILE_BYTES = 128 << 10,      /* of weights, where there is that much */
     SMALL_TILE_BYTES = 32 << 10, /* small matrices: so many that workers can share them evenly … */
@@ -61,7 +65,7 @@ static plan make_plan(const args_matmul *a)
         return p;
 
     /* Blocks of nearly equal size, whole panels of 8. */
-    p.row_blocks = div_up(p.rows, w->form == ACTIVATION_F32 ? WIDE_BLOCK : ROW_BLOCK);
+    p.row_blocks = div_up(p.rows, panel_is_float(w->form) ? WIDE_BLOCK : ROW_BLOCK);
     p.block_rows = div_up(div_up(p.rows, p.row_blocks), MATMUL_MAX_PANEL) * MATMUL_MAX_PANEL;
     p.row_blocks = div_up(p.rows, p.block_rows);
 
@@ -86,7 +90,7 @@ int matmul_tiles(const kernel_args *args)
 /* A single row of f32 without a norm needs no preparation: it is its own panel. */
 static bool needs_own_rows(const args_matmul *a)
 {
-    return a->x && (a->w->form == ACTIVATION_Q8 || a->norm || a->rows.max > 1);
+    return a->x && (a->w->form != ACTIVATION_F32 || a->norm || a->rows.max > 1);
 }
 
 static size_t own_bytes(const args_matmul *a)
@@ -100,12 +104,46 @@ size_t matmul_scratch(const kernel_args *args)
     return own_bytes(a) + matmul_walk_scratch(a->w);
 }
 
+/* Until the vector forms are there: panels of F8 and I8, one row after the other. */
+static void prepare_scaled(const matmul_ops *ops, activation_form form, const float *x, size_t stride, int rows,
+                           int cols, const float *norm, float eps, void *panel)
+{
+    for (int r = 0; form == ACTIVATION_I8 && r < rows; r++) {
+        i8_head row[SCALED_I8_MAX_COLS / sizeof(i8_head) + 2];
+        ref_prepare_row(form, x + (size_t)r * stride, cols, norm, eps, row);
+        ((i8_head *)panel)[r] = row[0];
+        uint8_t *words = (uint8_t *)panel + (size_t)rows * sizeof(i8_head);
+        for (int j = 0; j < (cols + 3) / 4; j++)
+            memcpy(words + 4 * (j * rows + r), (char *)(row + 1) + 4 * j, 4);
+    }
+    if (form == ACTIVATION_I8)
+        return;
+    float *p = panel, group[SCALED_F8_COLS];
+    ops->prepare(ACTIVATION_F32, x, stride, rows, cols, norm, eps, panel);
+    for (int k = 0; k < cols; k += SCALED_F8_COLS)
+        for (int r = 0; r < rows; r++) {
+            const int n = cols - k < SCALED_F8_COLS ? cols - k : SCALED_F8_COLS;
+            for (int i = 0; i < n; i++)
+                group[i] = p[(k + i) * rows + r];
+            round_group_f8(group, n, group);
+            for (int i = 0; i < n; i++)
+                p[(k + i) * rows + r] = group[i];
+        }
+}
+
+static void prepare_vector(const matmul_ops *ops, activation_form form, const float *x, size_t stride, int rows,
+                           int cols, const float *norm, float eps, void *panel)
+{
+    ops->prepare(form, x, stride, rows, cols, norm, eps, panel);
+}
+
 static void prepare_panels(const matmul_ops *ops, activation_form form, const float *x, size_t stride,
                            int first, int rows, int cols, const float *norm, float eps, void *data)
 {
     for (int r = first; r < first + rows; r += ops->panel) {
         const int n = first + rows - r < ops->panel ? first + rows - r : ops->panel;
-        ops->prepare(form, x + (size_t)r * stride, stride, n, cols, norm, eps, panel_at(form, cols, data, r));
+        (form == ACTIVATION_F8 || form == ACTIVATION_I8 ? prepare_scaled : prepare_vector)(
+            ops, form, x + (size_t)r * stride, stride, n, cols, norm, eps, panel_at(form, cols, data, r));
     }
 }
 
@@ -149,6 +187,46 @@ static void finish_unit(const matmul_walk *t, int unit, int row, int rows, const
     t->finish(t->job, unit * t->ops->lanes, row, rows, y, y + rows * t->ops->lanes);
 }
 
+/* Until the vector forms are there. */
+static void widen_scaled(const packed_weight *w, int group, int first, int last, float *out)
+{
+    float row[SCALED_I8_MAX_COLS];
+    for (int lane = 0; lane < w->lanes; lane++) {
+        scaled_read_row(w, group, lane, row);
+        for (int k = first; k < last; k++)
+            out[(k - first) * w->lanes + lane] = row[k];
+    }
+}
+
+static void dot_scaled(const matmul_walk *t, const int *unit, const matmul_dot *job)
+{
+    const packed_weight *w = t->w;
+    const int per = t->groups_per_unit;
+    for (int g = 0; g < job->groups; g++)
+        for (int lane = 0; lane < w->lanes; lane++) {
+            const int group = unit[g / per] * per + g % per;
+            float *y = job->y + g * job->rows * w->lanes + lane;
+            int8_t q[SCALED_I8_MAX_COLS];
+            float v[SCALED_I8_MAX_COLS];
+            if (w->form != ACTIVATION_I8) {
+                scaled_read_row(w, group, lane, v);
+                for (int r = 0; r < job->rows; r++)
+                    for (int k = 0; k < w->cols; k++)
+                        y[r * w->lanes] = fmaf(v[k], ((const float *)job->x)[k * job->rows + r], y[r * w->lanes]);
+                continue;
+            }
+            const float scale = scaled_read_codes(w, group, lane, q);
+            const i8_head *head = job->x;
+            const int8_t *x = (const int8_t *)(head + job->rows);
+            for (int r = 0; r < job->rows; r++) {
+                int sum = 0;
+                for (int k = 0; k < w->cols; k++)
+                    sum += q[k] * x[(k / 4 * job->rows + r) * 4 + k % 4];
+                y[r * w->lanes] = ((float)sum * head[r].scale) * scale;
+            }
+        }
+}
+
 /* Some units side by side, each panel of rows in turn while their weights are in a cache. */
 static void run_units(const matmul_walk *t, const int *unit, int units)
 {
@@ -164,7 +242,10 @@ static void run_units(const matmul_walk *t, const int *unit, int units)
         job.y = y;
         const int unit_sums = per * job.rows * t->ops->lanes;
         memset(y, 0, (size_t)(units * unit_sums) * sizeof y[0]);
-        t->ops->dot[w->type](&job);
+        if (scaled_is(w->type))
+            dot_scaled(t, unit, &job);
+        else
+            t->ops->dot[w->type](&job);
         for (int i = 0; i < units; i++)
             finish_unit(t, unit[i], row, job.rows, y + i * unit_sums);
     }
@@ -204,7 +285,9 @@ static void run_wide(const matmul_walk *t, int first_unit, int last_unit, wide_s
             matmul_dot job = { .groups = groups, .cols = end - k };
             for (int g = 0; g < groups; g++) {
                 const uint8_t *group = group_at(t, unit * per + g);
-                if (w->type != DTYPE_F32)
+                if (scaled_is(w->type))
+                    widen_scaled(w, unit * per + g, k, end, s->wide[g]);
+                else if (w->type != DTYPE_F32)
                     t->ops->widen(w->type, group, k, end, s->wide[g]);
                 job.w[g] = w->type != DTYPE_F32 ? (const uint8_t *)s->wide[g]
                                                 : group + (size_t)k * (size_t)lanes * sizeof(float);
@@ -226,12 +309,12 @@ static void run_wide(const matmul_walk *t, int first_unit, int last_unit, wide_s
 
 size_t matmul_walk_scratch(const packed_weight *w)
 {
-    return w->form == ACTIVATION_F32 ? sizeof(wide_scratch) : 0;
+    return panel_is_float(w->form) ? sizeof(wide_scratch) : 0;
 }
 
 void matmul_walk_units(const matmul_walk *t, int first_unit, int last_unit, void *scratch)
 {
-    if (t->w->form == ACTIVATION_F32 && t->last_row - t->first_row > t->ops->panel)
+    if (panel_is_float(t->w->form) && t->last_row - t->first_row > t->ops->panel)
         run_wide(t, first_unit, last_unit, scratch);
     else
         run_streams(t, first_unit, last_unit);

@@ -11,9 +11,14 @@
  *   Q4_K Q5_K       Q8 per 32     as Q4_1, with d = d256 * scale and m = -(dmin256 * min) of the sub-block
  *   Q6_K            Q8 per 32     i = sum (q - 32) xq, over 16     acc = fma(i, (d256 * scale) * xd, acc), twice
  *
- * xq, xd, xsum: q, scale and sum of the activation block (kernel/ref/quant.c). Every integer is below 2^24 and the
- * products of an f16 and a 6- or 8-bit scale are exact, so only `* xd` and the fma round. Q6_K's first product is
- * exact too. Epilogue: y + bias, then store, add to out, or act(gate) * up (SWIGLU: both cut at the limit first).
+ *   F8_E4M3, F4_E2M1, MXFP4
+ *                   F8, or f32    -                                acc = fma(code * scale, x[k], acc): exact weights
+ *   I8              I8            i = sum q xq, over the row       y = (i * xd) * scale
+ *   I8              f32           -                                acc = fma(q * scale, x[k], acc)
+ *
+ * xq, xd, xsum: q, scale and sum of the activation block (kernel/ref/quant.c). The blocks' integers are below 2^24 and the
+ * products of an f16 and a 6- or 8-bit scale are exact, so only `* xd` and the fma round; Q6_K's first product is
+ * exact too. I8's integer is exact in 32 bits and rounded to f32 once. Epilogue: y + bias, then store, add to out, or act(gate) * up (SWIGLU: both cut at the limit first).
  * Threads: tiles are groups of rows (gated: a group of gates and its group of ups).
  */
 #include <math.h>
@@ -23,6 +28,7 @@
 #include "kernel/ref/dot.h"
 #include "kernel/ref/prepare.h"
 #include "kernel/ref/vmath.h"
+#include "kernel/scaled.h"
 
 enum { BLOCK = 32 };
 
@@ -31,10 +37,18 @@ typedef struct {
     void *rows, *weights[2];
 } layout;
 
+/* One row of I8, taken apart. */
+typedef struct {
+    float scale;
+    int8_t q[];
+} i8_row;
+
 size_t ref_weight_row_bytes(const packed_weight *w)
 {
-    size_t bytes = w->form == ACTIVATION_Q8 ? (size_t)w->cols / BLOCK * sizeof(weight_block)
-                                            : (size_t)w->cols * sizeof(float);
+    const size_t cols = (size_t)w->cols;
+    size_t bytes = w->form == ACTIVATION_Q8   ? cols / BLOCK * sizeof(weight_block)
+                   : w->form == ACTIVATION_I8 ? sizeof(i8_row) + cols
+                                              : cols * sizeof(float);
     return (bytes + 63) / 64 * 64;
 }
 
@@ -79,8 +93,13 @@ static void matmul_prepare(const kernel_args *args, void *scratch)
 
 void ref_read_weights(const packed_weight *w, int group, int lane, void *out)
 {
-    if (w->form == ACTIVATION_F32) {
+    if (panel_is_float(w->form)) {
         weight_read_row(w, group, lane, out);
+        return;
+    }
+    if (w->form == ACTIVATION_I8) {
+        i8_row *row = out;
+        row->scale = scaled_read_codes(w, group, lane, row->q);
         return;
     }
     weight_block *block = out;
@@ -122,8 +141,14 @@ static float dot_blocks(dtype type, const weight_block *w, const q8_block *x, in
 
 float ref_dot(const packed_weight *w, const void *weights, const void *x)
 {
-    return w->form == ACTIVATION_F32 ? dot_plain(weights, x, w->cols)
-                                     : dot_blocks(w->type, weights, x, w->cols / BLOCK);
+    if (w->form == ACTIVATION_I8) {
+        const i8_row *row = weights;
+        const i8_head *head = x;
+        const int sum = dot_integers(row->q, (const int8_t *)(head + 1), w->cols);
+        return ((float)sum * head->scale) * row->scale;
+    }
+    return panel_is_float(w->form) ? dot_plain(weights, x, w->cols)
+                                   : dot_blocks(w->type, weights, x, w->cols / BLOCK);
 }
 
 static void matmul_run(const kernel_args *args, int tile, void *scratch)

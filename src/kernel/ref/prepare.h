@@ -7,8 +7,8 @@
 
 #include "kernel/weight.h"
 
-/* x [cols], after RMSNorm with weight norm [cols] unless that is NULL, into a panel of one row: [cols] float, or
- * [cols / 32] q8_block. */
+/* x [cols], after RMSNorm with weight norm [cols] unless that is NULL, into a panel of one row
+ * (kernel/panel.h). */
 void ref_prepare_row(activation_form form, const float *x, int cols, const float *norm, float eps, void *out);
 
 #endif
