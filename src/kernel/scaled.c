@@ -143,7 +143,8 @@ bool scaled_pack_row(const weight_source *s, const uint8_t *src, int row, int la
     const size_t scale_row = (size_t)(s->first_row + row);
     switch (s->type) {
     case DTYPE_F8_E4M3:
-        return pack_f8(src, scale + scale_row / SCALED_F8_COLS * s->scale_stride, s->cols, lanes, lane, group);
+        return pack_f8(src, scale + scale_row / SCALED_F8_COLS * s->scale_stride, s->cols, lanes, lane,
+                       group);
     case DTYPE_F4_E2M1:
         return pack_e2m1(src, scale + scale_row * s->scale_stride, s->cols, lanes, lane, group);
     case DTYPE_MXFP4:
@@ -200,7 +201,8 @@ void scaled_read_row(const packed_weight *w, int group, int lane, float *out)
         const int i = k % cols;
         const float code =
             w->type == DTYPE_F8_E4M3
-                ? dtype_e4m3_to_f32((uint8_t)(read_word16(words, w->lanes, i / 4, i % 2, lane) >> (i % 4 / 2 * 8)))
+                ? dtype_e4m3_to_f32(
+                      (uint8_t)(read_word16(words, w->lanes, i / 4, i % 2, lane) >> (i % 4 / 2 * 8)))
                 : dtype_e2m1_to_f32(read_nibble(words, w->lanes, i, lane));
         out[k] = code * scale;
     }

@@ -61,7 +61,8 @@ uint64_t scaled_file_bytes(dtype type, int rows, int cols);
 
 /* Puts row `row` of the source (of data: after order), which stands at src, into its lane of a group that is all zeros.
  * Returns whether its scales are ordinary and no code is a NaN. */
-bool scaled_pack_row(const weight_source *s, const uint8_t *src, int row, int lanes, int lane, uint8_t *group);
+bool scaled_pack_row(const weight_source *s, const uint8_t *src, int row, int lanes, int lane,
+                     uint8_t *group);
 
 /* One packed row's values as f32 [cols]; I8: q * scale, rounded. */
 void scaled_read_row(const packed_weight *w, int group, int lane, float *out);

@@ -18,6 +18,14 @@ typedef enum {
 uint8_t *matmul_random_weights(dtype type, int rows, int cols, matmul_values values, uint64_t seed,
                                size_t *bytes);
 
+/* Their scales, where the type has them in a tensor of their own (else NULL): *stride is weight_source's. Owned the same
+ * way. Ordinary: 2^-12 … 2^0. */
+uint8_t *matmul_random_scales(dtype type, int rows, int cols, matmul_values values, uint64_t seed,
+                              size_t *bytes, size_t *stride);
+
+/* The values [cols] of packed row `row` of a source, read from the source itself. */
+void matmul_read_source(const weight_source *s, int row, float *out);
+
 /* n activations, stride ignored. Owned, n floats. */
 float *matmul_random_floats(size_t n, matmul_values values, uint64_t seed);
 

@@ -18,13 +18,23 @@
 
 #include <cmocka.h> /* last: its macro fail() hides ours */
 
-static const dtype types[] = { DTYPE_F32,  DTYPE_F16,  DTYPE_BF16, DTYPE_Q4_0, DTYPE_Q4_1, DTYPE_Q5_0,
-                               DTYPE_Q5_1, DTYPE_Q8_0, DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K };
+/* The types, and again with activations as they are where that makes a difference. */
+static const struct {
+    dtype type;
+    bool plain;
+} types[] = {
+    { DTYPE_F32, false },    { DTYPE_F16, false },     { DTYPE_BF16, false }, { DTYPE_Q4_0, false },
+    { DTYPE_Q4_1, false },   { DTYPE_Q5_0, false },    { DTYPE_Q5_1, false }, { DTYPE_Q8_0, false },
+    { DTYPE_Q4_K, false },   { DTYPE_Q5_K, false },    { DTYPE_Q6_K, false }, { DTYPE_F8_E4M3, false },
+    { DTYPE_F8_E4M3, true }, { DTYPE_F4_E2M1, false }, { DTYPE_MXFP4, true }, { DTYPE_I8, false },
+    { DTYPE_I8, true },
+};
 enum { TYPES = sizeof types / sizeof types[0] };
 
 /* One matmul. Fields that are 0 are off. */
 typedef struct {
     dtype type;
+    bool plain;     /* activations are not rounded */
     int n, k, rows; /* gated: n counts gates and ups */
     matmul_epilogue epilogue;
     bool bias, norm, ready; /* ready: KERNEL_QUANT first */
@@ -36,8 +46,8 @@ typedef struct {
 
 typedef struct {
     float *x, *norm, *bias, *out;
-    uint8_t *weights;
-    size_t x_floats, out_floats, weight_bytes;
+    uint8_t *weights, *scales;
+    size_t x_floats, out_floats, weight_bytes, scale_bytes, scale_stride;
 } matmul_data;
 
 static bool is_gated(const matmul_case *c)
@@ -51,6 +61,8 @@ static matmul_data make_data(const matmul_case *c)
     matmul_data d = { .x_floats = (size_t)c->rows * (size_t)(c->k + c->pad),
                       .out_floats = (size_t)c->rows * (size_t)(c->n + c->pad) };
     d.weights = matmul_random_weights(c->type, c->n, c->k, c->values, seed, &d.weight_bytes);
+    d.scales =
+        matmul_random_scales(c->type, c->n, c->k, c->values, seed + 10, &d.scale_bytes, &d.scale_stride);
     d.x = matmul_random_floats(d.x_floats, c->values, seed + 11);
     d.norm = matmul_random_floats((size_t)c->k, VALUES_ORDINARY, seed + 12);
     d.bias = matmul_random_floats((size_t)c->n, VALUES_ORDINARY, seed + 13);
@@ -61,6 +73,7 @@ static matmul_data make_data(const matmul_case *c)
 static void free_data(const matmul_case *c, matmul_data *d)
 {
     mem_free(MEM_GENERAL, d->weights, d->weight_bytes);
+    mem_free(MEM_GENERAL, d->scales, d->scale_bytes);
     mem_free(MEM_GENERAL, d->x, d->x_floats * sizeof(float));
     mem_free(MEM_GENERAL, d->norm, (size_t)c->k * sizeof(float));
     mem_free(MEM_GENERAL, d->bias, (size_t)c->n * sizeof(float));
@@ -73,14 +86,19 @@ static float *run_case(const kernel_table *t, int lanes, const matmul_case *c, c
     const int half = c->n / 2;
     uint64_t half_bytes = 0;
     dtype_bytes(c->type, (uint64_t)half * (uint64_t)c->k, &half_bytes);
-    weight_source one = { .data = d->weights, .type = c->type, .rows = c->n, .cols = c->k };
-    weight_source two[2] = {
-        { .data = d->weights, .type = c->type, .rows = half, .cols = c->k },
-        { .data = d->weights + half_bytes, .type = c->type, .rows = half, .cols = c->k }
-    };
+    weight_source one = { .data = d->weights,
+                          .type = c->type,
+                          .rows = c->n,
+                          .cols = c->k,
+                          .scale = d->scales,
+                          .scale_stride = d->scale_stride };
+    weight_source two[2] = { one, one };
+    two[0].rows = two[1].rows = two[1].first_row = half;
+    two[1].data = d->weights + half_bytes;
     packed_weight w;
-    assert_int_equal(weight_pack(is_gated(c) ? two : &one, is_gated(c) ? 2 : 1, is_gated(c), true, lanes, &w, NULL),
-                     0);
+    assert_int_equal(
+        weight_pack(is_gated(c) ? two : &one, is_gated(c) ? 2 : 1, is_gated(c), !c->plain, lanes, &w, NULL),
+        0);
 
     float *out = mem_alloc(MEM_GENERAL, d->out_floats * sizeof(float));
     memcpy(out, d->out, d->out_floats * sizeof(float));
@@ -166,10 +184,11 @@ static void every_row_count_has_the_bits_of_ref(void **state)
         for (int r = 0; r < 13; r++)
             for (int ready = 0; ready < 2; ready++)
                 if (rows[r] <= 9 || ready == (t + r) % 2)
-                    check_case(&(matmul_case) { .type = types[t],
+                    check_case(&(matmul_case) { .type = types[t].type,
+                                                .plain = types[t].plain,
                                                 .n = rows[r] > 16 ? 35 : 83,
                                                 .rows = rows[r],
-                                                .k = whole_blocks(types[t], 96),
+                                                .k = whole_blocks(types[t].type, 96),
                                                 .ready = ready });
 }
 
@@ -181,22 +200,27 @@ static void every_shape_has_the_bits_of_ref(void **state)
     for (int t = 0; t < TYPES; t++)
         for (int s = 0; s < 7; s++)
             for (int rows = 1; rows <= 9; rows += 4)
-                check_case(&(matmul_case) { .type = types[t],
+                check_case(&(matmul_case) { .type = types[t].type,
+                                            .plain = types[t].plain,
                                             .n = shapes[s][0],
                                             .rows = rows,
                                             .pad = 3,
-                                            .k = whole_blocks(types[t], shapes[s][1]) });
+                                            .k = whole_blocks(types[t].type, shapes[s][1]) });
 }
 
-/* Plain types have no blocks: any number of columns. */
-static void floats_take_any_number_of_columns(void **state)
+/* Plain types have no blocks, and the last block of those with scales of their own may be shorter: any number of columns. */
+static void types_without_blocks_take_any_number_of_columns(void **state)
 {
     (void)state;
-    for (int t = 0; t < 3; t++)
-        for (int k = 1; k < 140; k += k < 20 ? 1 : 13)
+    for (int t = 0; t < TYPES; t++)
+        for (int k = 1; dtype_get(types[t].type)->block <= 2 && k < 160; k += k < 20 ? 1 : 13)
             for (int rows = 1; rows <= 13; rows += 4)
-                check_case(
-                    &(matmul_case) { .type = types[t], .n = 19, .k = k, .rows = rows, .norm = rows > 4 });
+                check_case(&(matmul_case) { .type = types[t].type,
+                                            .plain = types[t].plain,
+                                            .n = 19,
+                                            .k = whole_blocks(types[t].type, k),
+                                            .rows = rows,
+                                            .norm = rows > 4 });
 }
 
 static void every_epilogue_has_the_bits_of_ref(void **state)
@@ -205,9 +229,10 @@ static void every_epilogue_has_the_bits_of_ref(void **state)
     for (int t = 0; t < TYPES; t++)
         for (int rows = 1; rows <= 11; rows += rows == 1 ? 2 : 8)
             for (int option = 0; option < 16; option++)
-                check_case(&(matmul_case) { .type = types[t],
+                check_case(&(matmul_case) { .type = types[t].type,
+                                            .plain = types[t].plain,
                                             .n = 58,
-                                            .k = whole_blocks(types[t], 128),
+                                            .k = whole_blocks(types[t].type, 128),
                                             .rows = rows,
                                             .epilogue = (matmul_epilogue)(option / 4),
                                             .limit = option & 2 ? 0.5f : 0,
@@ -225,9 +250,10 @@ static void only_live_rows_are_computed(void **state)
     for (int t = 0; t < TYPES; t++)
         for (int r = 0; r < 5; r++)
             for (int ready = 0; ready < 2; ready++) {
-                matmul_case c = { .type = types[t],
+                matmul_case c = { .type = types[t].type,
+                                  .plain = types[t].plain,
                                   .n = 24,
-                                  .k = whole_blocks(types[t], 64),
+                                  .k = whole_blocks(types[t].type, 64),
                                   .rows = rows[r][0],
                                   .live = rows[r][1],
                                   .ready = ready };
@@ -248,9 +274,10 @@ static void extreme_and_broken_values_have_the_bits_of_ref(void **state)
         for (int values = VALUES_EXTREME; values <= VALUES_BROKEN; values++)
             for (int rows = 1; rows <= 12; rows += rows == 1 ? 3 : 4)
                 for (int norm = 0; norm < 2; norm++)
-                    check_case(&(matmul_case) { .type = types[t],
+                    check_case(&(matmul_case) { .type = types[t].type,
+                                                .plain = types[t].plain,
                                                 .n = 40,
-                                                .k = whole_blocks(types[t], 320),
+                                                .k = whole_blocks(types[t].type, 320),
                                                 .rows = rows,
                                                 .values = (matmul_values)values,
                                                 .norm = norm });
@@ -261,9 +288,12 @@ static void a_row_alone_and_in_a_batch_has_the_same_bits(void **state)
 {
     (void)state;
     for (int t = 0; t < TYPES; t++) {
-        matmul_case c = {
-            .type = types[t], .n = 40, .k = whole_blocks(types[t], 288), .rows = 40, .norm = true
-        };
+        matmul_case c = { .type = types[t].type,
+                          .plain = types[t].plain,
+                          .n = 40,
+                          .k = whole_blocks(types[t].type, 288),
+                          .rows = 40,
+                          .norm = true };
         matmul_data d = make_data(&c);
         const kernel_table *best;
         assert_int_equal(kernel_table_get(NULL, &best, NULL), 0);
@@ -283,34 +313,54 @@ static void a_row_alone_and_in_a_batch_has_the_same_bits(void **state)
     }
 }
 
-/* The oracle of the oracle: a dot product in double of the formats' values and of what the quantised activations
- * stand for. */
+/* The values that prepared activations stand for, no further from the row's own than half a step. */
+static void read_activations(activation_form form, const float *x, int k, const float *norm, float *out)
+{
+    q8_block q[256 / 32];
+    int8_t i8[sizeof(i8_head) + 256];
+    i8_head head;
+    ref_prepare_row(ACTIVATION_F32, x, k, norm, 1e-5f, out);
+    if (form == ACTIVATION_F8)
+        ref_prepare_row(ACTIVATION_F8, x, k, norm, 1e-5f, out);
+    ref_prepare_row(ACTIVATION_Q8, x, k, norm, 1e-5f, q);
+    ref_prepare_row(ACTIVATION_I8, x, k, norm, 1e-5f, i8);
+    memcpy(&head, i8, sizeof head);
+    for (int i = 0; i < k; i++) {
+        const float scale = form == ACTIVATION_I8 ? head.scale : q[i / 32].scale;
+        const float v =
+            scale * (float)(form == ACTIVATION_I8 ? i8[(int)sizeof head + i] : q[i / 32].q[i % 32]);
+        if (form == ACTIVATION_F32 || form == ACTIVATION_F8)
+            continue;
+        assert_true(fabsf(v - out[i]) <= 0.5001f * scale);
+        out[i] = v;
+    }
+}
+
+/* The oracle of the oracle: a dot product in double of the formats' values and of what the activations stand for. */
 static void ref_gives_the_product_that_the_formats_say(void **state)
 {
     (void)state;
     for (int t = 0; t < TYPES; t++) {
-        matmul_case c = {
-            .type = types[t], .n = 21, .k = whole_blocks(types[t], 192), .rows = 3, .norm = true
-        };
+        matmul_case c = { .type = types[t].type,
+                          .plain = types[t].plain,
+                          .n = 21,
+                          .k = whole_blocks(types[t].type, 192),
+                          .rows = 3,
+                          .norm = true };
         matmul_data d = make_data(&c);
         float *got = run_case(kernel_table_ref(), 16, &c, &d);
-        const bool blocks = dtype_get(c.type)->block > 1;
-        float weights[21 * 256], x[256];
-        q8_block q[256 / 32];
-        dtype_to_f32(c.type, d.weights, (size_t)(c.n * c.k), weights);
+        const weight_source source = {
+            .data = d.weights, .type = c.type, .cols = c.k, .scale = d.scales, .scale_stride = d.scale_stride
+        };
+        float weight[256], x[256];
         for (int r = 0; r < c.rows; r++) {
-            ref_prepare_row(ACTIVATION_F32, d.x + r * c.k, c.k, d.norm, 1e-5f, x);
-            ref_prepare_row(ACTIVATION_Q8, d.x + r * c.k, c.k, d.norm, 1e-5f, q);
-            for (int i = 0; i < c.k; i++) {
-                double v = (double)q[i / 32].scale * q[i / 32].q[i % 32];
-                assert_true(fabs(v - (double)x[i]) <= 0.5001 * (double)q[i / 32].scale);
-                x[i] = blocks ? (float)v : x[i];
-            }
+            read_activations(weight_form(c.type, !c.plain), d.x + r * c.k, c.k, d.norm, x);
             for (int n = 0; n < c.n; n++) {
                 double y = 0, size = 0;
+                matmul_read_source(&source, n, weight);
                 for (int i = 0; i < c.k; i++) {
-                    y += (double)weights[n * c.k + i] * (double)x[i];
-                    size += fabs((double)weights[n * c.k + i] * (double)x[i]);
+                    y += (double)weight[i] * (double)x[i];
+                    size += fabs((double)weight[i] * (double)x[i]);
                 }
                 assert_true(fabs(y - (double)got[r * c.n + n]) <= 3e-6 * size);
             }
@@ -320,16 +370,49 @@ static void ref_gives_the_product_that_the_formats_say(void **state)
     }
 }
 
+/* An e4m3 or e2m1 matrix is the same as its values in f32: one chain of fma, whatever holds the weights. */
+static void exact_weights_give_the_bits_of_their_values(void **state)
+{
+    (void)state;
+    static const dtype exact[] = { DTYPE_F8_E4M3, DTYPE_F4_E2M1, DTYPE_MXFP4 };
+    for (int t = 0; t < 3; t++)
+        for (int gated = 0; gated < 2; gated++) {
+            matmul_case c = { .type = exact[t], .plain = true, .n = 300, .k = 384, .rows = 3 };
+            c.epilogue = gated ? EPILOGUE_SWIGLU : EPILOGUE_STORE;
+            matmul_data d = make_data(&c);
+            float *got = run_case(kernel_table_ref(), 16, &c, &d);
+            const weight_source source = { .data = d.weights,
+                                           .type = c.type,
+                                           .cols = c.k,
+                                           .scale = d.scales,
+                                           .scale_stride = d.scale_stride };
+            matmul_case same = c;
+            matmul_data values = d;
+            same.type = DTYPE_F32;
+            values.scales = NULL;
+            values.weights = mem_alloc(MEM_GENERAL, (size_t)(c.n * c.k) * sizeof(float));
+            for (int n = 0; n < c.n; n++)
+                matmul_read_source(&source, n, (float *)(void *)values.weights + n * c.k);
+            float *want = run_case(kernel_table_ref(), 16, &same, &values);
+            assert_same_bits("values", &c, want, got, d.out_floats);
+            mem_free(MEM_GENERAL, values.weights, (size_t)(c.n * c.k) * sizeof(float));
+            mem_free(MEM_GENERAL, want, d.out_floats * sizeof(float));
+            mem_free(MEM_GENERAL, got, d.out_floats * sizeof(float));
+            free_data(&c, &d);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_count_has_the_bits_of_ref),
         cmocka_unit_test(every_shape_has_the_bits_of_ref),
-        cmocka_unit_test(floats_take_any_number_of_columns),
+        cmocka_unit_test(types_without_blocks_take_any_number_of_columns),
         cmocka_unit_test(every_epilogue_has_the_bits_of_ref),
         cmocka_unit_test(only_live_rows_are_computed),
         cmocka_unit_test(extreme_and_broken_values_have_the_bits_of_ref),
         cmocka_unit_test(a_row_alone_and_in_a_batch_has_the_same_bits),
+        cmocka_unit_test(exact_weights_give_the_bits_of_their_values),
         cmocka_unit_test(ref_gives_the_product_that_the_formats_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,7 @@ static void a_good_file_gives_views_in_the_headers_order(void **state)
     assert_true(v[1].data == data && v[1].bytes == 8 && v[1].type == DTYPE_F32);
     assert_int_equal(v[2].bytes, 0);
     assert_true(v[3].dims == 0 && v[3].bytes == 8 && v[3].type == DTYPE_I64);
-    assert_int_equal(v[4].type, DTYPE_UNKNOWN);
+    assert_int_equal(v[4].type, DTYPE_F8_E4M3);
     assert_string_equal(v[4].type_name, "F8_E4M3");
     assert_int_equal(v[5].type, DTYPE_UNKNOWN);
     assert_string_equal(v[5].type_name, "F4_X");

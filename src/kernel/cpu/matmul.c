@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include <math.h>
+
 #include "kernel/ref/prepare.h"
 #include "kernel/ref/round.h"
 #include "kernel/scaled.h"
@@ -105,8 +107,8 @@ size_t matmul_scratch(const kernel_args *args)
 }
 
 /* Until the vector forms are there: panels of F8 and I8, one row after the other. */
-static void prepare_scaled(const matmul_ops *ops, activation_form form, const float *x, size_t stride, int rows,
-                           int cols, const float *norm, float eps, void *panel)
+static void prepare_scaled(const matmul_ops *ops, activation_form form, const float *x, size_t stride,
+                           int rows, int cols, const float *norm, float eps, void *panel)
 {
     for (int r = 0; form == ACTIVATION_I8 && r < rows; r++) {
         i8_head row[SCALED_I8_MAX_COLS / sizeof(i8_head) + 2];
@@ -131,8 +133,8 @@ static void prepare_scaled(const matmul_ops *ops, activation_form form, const fl
         }
 }
 
-static void prepare_vector(const matmul_ops *ops, activation_form form, const float *x, size_t stride, int rows,
-                           int cols, const float *norm, float eps, void *panel)
+static void prepare_vector(const matmul_ops *ops, activation_form form, const float *x, size_t stride,
+                           int rows, int cols, const float *norm, float eps, void *panel)
 {
     ops->prepare(form, x, stride, rows, cols, norm, eps, panel);
 }
@@ -212,7 +214,8 @@ static void dot_scaled(const matmul_walk *t, const int *unit, const matmul_dot *
                 scaled_read_row(w, group, lane, v);
                 for (int r = 0; r < job->rows; r++)
                     for (int k = 0; k < w->cols; k++)
-                        y[r * w->lanes] = fmaf(v[k], ((const float *)job->x)[k * job->rows + r], y[r * w->lanes]);
+                        y[r * w->lanes] =
+                            fmaf(v[k], ((const float *)job->x)[k * job->rows + r], y[r * w->lanes]);
                 continue;
             }
             const float scale = scaled_read_codes(w, group, lane, q);
