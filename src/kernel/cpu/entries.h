@@ -45,5 +45,7 @@ extern const kernel_impl avx512_quant;
 extern const kernel_impl avx512_matmul;
 extern const kernel_impl avx512_attention;
 extern const kernel_impl avx512_sample;
+extern const kernel_impl avx512_index_score;
+extern const kernel_impl avx512_sparse_attention;
 
 #endif
