@@ -3,7 +3,7 @@
  *   bench_sparse [--rounds N] [--case NAME] [--kernel NAME]
  *
  * Cases have the proportions of a very small model, and of a large one of the family (64 heads of 512) after 1k and 32k
- * tokens; 1 and 4 rows each. Instruction sets run in turn; figures are medians of whole kernels (all their tiles) in
+ * tokens; 1 and 4 rows each. Instruction sets run in turn (`portable` only where there is no other); figures are medians of whole kernels (all their tiles) in
  * microseconds, and for the best set the rate in 10^9 operations per second.
  */
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "support/entry_pool.h"
 #include "support/kernel_runner.h"
 
-enum { MAX_JOBS = 16, MAX_ROUNDS = 1001, MAX_ROWS = 4, SETS = 1 + RUNNER_MAX_TABLES };
+enum { MAX_JOBS = 16, MAX_ROUNDS = 1001, MAX_ROWS = 4, SETS = RUNNER_MAX_TABLES };
 
 typedef struct {
     const char *name;
@@ -265,13 +265,11 @@ static void measure_job(const kernel_table *const *tables, int sets, const job *
     }
     for (int r = 0; r < rounds; r++)
         for (int s = 0; s < sets; s++)
-            if (s > 0 || r < 3) /* the portable one is slow and no surprise */
-                ns[s][r] = time_job(tables[s], j, scratch[s]);
+            ns[s][r] = time_job(tables[s], j, scratch[s]);
     printf("  %-18s", j->name);
     for (int s = 0; s < sets; s++) {
-        const int n = s == 0 && rounds > 3 ? 3 : rounds;
-        qsort(ns[s], (size_t)n, sizeof ns[s][0], compare_doubles);
-        printf(" %11.2f", ns[s][n / 2] / 1e3);
+        qsort(ns[s], (size_t)rounds, sizeof ns[s][0], compare_doubles);
+        printf(" %11.2f", ns[s][rounds / 2] / 1e3);
         mem_free(MEM_GENERAL, scratch[s], bytes[s]);
     }
     printf(" %8.1f\n", kernel_get_live_cost(j->id, &j->args).flops / ns[sets - 1][rounds / 2]);
@@ -280,7 +278,7 @@ static void measure_job(const kernel_table *const *tables, int sets, const job *
 static void measure_case(const proportions *p, int rows, const char *kernel, int rounds)
 {
     const kernel_table *tables[SETS] = { kernel_table_ref() };
-    const int sets = 1 + runner_tables(tables + 1);
+    const int found = runner_tables(tables), sets = found > 0 ? found : 1;
     static bench b;
     open_case(&b, p, rows);
     printf("%s, %d row%s", p->name, rows, rows > 1 ? "s" : "");

@@ -40,6 +40,13 @@ extern const kernel_impl avx2_rope_store;
 extern const kernel_impl avx2_attention;
 extern const kernel_impl avx2_norm_add;
 extern const kernel_impl avx2_sample;
+extern const kernel_impl avx2_hyper_pre;
+extern const kernel_impl avx2_hyper_post;
+extern const kernel_impl avx2_head_rope;
+extern const kernel_impl avx2_latent_store;
+extern const kernel_impl avx2_compress;
+extern const kernel_impl avx2_index_score;
+extern const kernel_impl avx2_sparse_attention;
 
 extern const kernel_impl avx512_quant;
 extern const kernel_impl avx512_matmul;

@@ -4,7 +4,7 @@
  *   m = the largest score    w[t] = exp(score[t] - m)    pooled = (((0 + w kv) + w kv) + …) / (((0 + w) + w) + …)
  * then norm, rotation at the group's first position, rounding (latent.h). All rows of the pass have been stored
  * before, so a group may lie partly in this pass; the group before token 0 is not there and adds nothing. These are the
- * bits (design.md P2). One tile per row; scalar, used by every instruction set: it runs once per group.
+ * bits (design.md P2). One tile per row; scalar.
  * Threads: tiles at once (they write different entries).
  */
 #include <assert.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kernel/cpu/entries.h"
+#include "kernel/ref/compress.h"
 #include "kernel/ref/latent.h"
 #include "kernel/ref/rope.h"
 
@@ -37,69 +38,66 @@ const kernel_impl ref_state_store = { .tiles = state_store_tiles, .run = state_s
 
 /* ---- groups ---- */
 
-static int compress_tiles(const kernel_args *args)
+int compress_tiles(const kernel_args *args)
 {
     return rows_live(args->compress.rows);
 }
 
 /* The tokens of a group, by address | cos and sin of its rotation. */
-static size_t compress_scratch(const kernel_args *args)
+size_t compress_scratch(const kernel_args *args)
 {
     const args_compress *a = &args->compress;
     return 2 * (size_t)a->ratio * sizeof(float *) + (size_t)a->rope_dim * sizeof(float);
 }
 
-/* kv[t] is a token's channels, kv[t] + to_score their scores. */
-static float pool_channel(const float *const *kv, int tokens, size_t to_score, int channel)
+bool compress_begin(const args_compress *a, int row, void *scratch, compress_group *g)
 {
-    float max = -INFINITY, sum = 0, pooled = 0;
-    for (int t = 0; t < tokens; t++) {
-        const float s = kv[t][to_score + channel];
-        max = s > max ? s : max;
+    const int p = a->position[row], slot = a->slot[row], first = p - a->ratio + 1, half = a->rope_dim / 2;
+    if ((p + 1) % a->ratio != 0)
+        return false;
+    assert(!a->state.ring || a->state.ring >= a->ratio * (a->overlap ? 2 : 1));
+    *g = (compress_group) { .kv = scratch,
+                            .to_score = (size_t)a->width * (a->overlap ? 2 : 1),
+                            .entry = entry_at(&a->out, slot, p / a->ratio) };
+    g->cos_sin = (float *)(void *)(g->kv + 2 * a->ratio);
+    for (int t = first - a->ratio; a->overlap && first > 0 && t < first; t++)
+        g->kv[g->tokens++] = entry_at(&a->state, slot, t);
+    for (int t = first; t <= p; t++)
+        g->kv[g->tokens++] = entry_at(&a->state, slot, t) + (a->overlap ? a->width : 0);
+    for (int i = 0; i < half; i++) {
+        const vmath_angle angle = rope_angle(first, a->frequency[i]);
+        g->cos_sin[i] = angle.cos;
+        g->cos_sin[half + i] = angle.sin;
     }
-    for (int t = 0; t < tokens; t++) {
-        const float w = vmath_exp(kv[t][to_score + channel] - max);
-        sum += w;
-        pooled = fmaf(w, kv[t][channel], pooled);
-    }
-    return pooled / sum;
+    return true;
 }
 
-/* Where the channels lie that pool into the group ending at p; returns how many tokens. */
-static int find_tokens(const args_compress *a, int slot, int p, const float **kv)
+static float pool_channel(const compress_group *g, int channel)
 {
-    const int first = p - a->ratio + 1;
-    int n = 0;
-    for (int t = first - a->ratio; a->overlap && first > 0 && t < first; t++)
-        kv[n++] = entry_at(&a->state, slot, t);
-    for (int t = first; t <= p; t++)
-        kv[n++] = entry_at(&a->state, slot, t) + (a->overlap ? a->width : 0);
-    return n;
+    float max = -INFINITY, sum = 0, pooled = 0;
+    for (int t = 0; t < g->tokens; t++) {
+        const float s = g->kv[t][g->to_score + channel];
+        max = s > max ? s : max;
+    }
+    for (int t = 0; t < g->tokens; t++) {
+        const float w = vmath_exp(g->kv[t][g->to_score + channel] - max);
+        sum += w;
+        pooled = fmaf(w, g->kv[t][channel], pooled);
+    }
+    return pooled / sum;
 }
 
 static void compress_run(const kernel_args *args, int tile, void *scratch)
 {
     const args_compress *a = &args->compress;
-    const int p = a->position[tile], slot = a->slot[tile], half = a->rope_dim / 2;
-    const size_t to_score = (size_t)a->width * (a->overlap ? 2 : 1);
-    if ((p + 1) % a->ratio != 0)
+    compress_group g;
+    if (!compress_begin(a, tile, scratch, &g))
         return;
-    assert(!a->state.ring || a->state.ring >= a->ratio * (a->overlap ? 2 : 1));
-
-    const float **kv = scratch;
-    float *cos_sin = (float *)(void *)(kv + 2 * a->ratio);
-    float *entry = entry_at(&a->out, slot, p / a->ratio);
-    const int tokens = find_tokens(a, slot, p, kv);
     for (int c = 0; c < a->width; c++)
-        entry[c] = pool_channel(kv, tokens, to_score, c);
-    for (int i = 0; i < half; i++) {
-        const vmath_angle angle = rope_angle(p - p % a->ratio, a->frequency[i]);
-        cos_sin[i] = angle.cos;
-        cos_sin[half + i] = angle.sin;
-    }
-    latent_norm(entry, a->width, a->norm, a->eps, entry);
-    latent_rotate(entry, a->width, a->rope_dim, cos_sin, false);
-    latent_round(entry, a->width, a->rope_dim, a->rounding);
+        g.entry[c] = pool_channel(&g, c);
+    latent_norm(g.entry, a->width, a->norm, a->eps, g.entry);
+    latent_rotate(g.entry, a->width, a->rope_dim, g.cos_sin, false);
+    latent_round(g.entry, a->width, a->rope_dim, a->rounding);
 }
 
 const kernel_impl ref_compress = { .tiles = compress_tiles,
