@@ -253,28 +253,29 @@ static const char *pick(const char *p, int *way, const char **part, size_t *byte
     return p + length + 1;
 }
 
+/* Appends text, with % and # as numbers. The table has no name that is too long. */
+static void append(const char *text, size_t bytes, int layer, int expert, char out[V4_NAME_BYTES],
+                   size_t *used)
+{
+    for (size_t i = 0; i < bytes && *used < V4_NAME_BYTES - 12; i++) {
+        if (text[i] == '%' || text[i] == '#')
+            *used += (size_t)snprintf(out + *used, 12, "%d", text[i] == '%' ? layer : expert);
+        else
+            out[(*used)++] = text[i];
+    }
+    out[*used] = 0;
+}
+
 /* Appends the pattern in one of its ways. The digits of `way`, in as many systems as there are braces, choose: what is
  * left of it is not 0 when there are fewer ways. */
 static void expand(const char *p, int *way, int layer, int expert, char out[V4_NAME_BYTES], size_t *used)
 {
     while (*p) {
-        char number[12];
         const char *part = p;
-        size_t bytes = 1;
-        if (*p == '{') {
-            p = pick(p + 1, way, &part, &bytes);
-        } else if (*p == '%' || *p == '#') {
-            bytes = (size_t)snprintf(number, sizeof number, "%d", *p++ == '%' ? layer : expert);
-            part = number;
-        } else {
-            p++;
-        }
-        if (bytes > V4_NAME_BYTES - 1 - *used) /* the table has no such name */
-            bytes = V4_NAME_BYTES - 1 - *used;
-        memcpy(out + *used, part, bytes);
-        *used += bytes;
+        size_t bytes = strcspn(p, "{");
+        p = bytes == 0 ? pick(p + 1, way, &part, &bytes) : p + bytes;
+        append(part, bytes, layer, expert, out, used);
     }
-    out[*used] = 0;
 }
 
 static bool name_of(const deepseek4_config *c, const char *pattern, bool of_model, int layer, int expert,

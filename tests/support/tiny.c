@@ -23,6 +23,7 @@
 #include "model/names.h"
 #include "support/gguf_write.h"
 #include "support/quantise.h"
+#include "support/safetensors_write.h"
 #include "support/tiny_text.h"
 
 tiny_spec tiny_default(void)
@@ -250,14 +251,14 @@ static void gguf_rope(gguf_writer *w, const tiny_spec *s)
     }
 }
 
-static void gguf_text(gguf_writer *w, const tiny_spec *s)
+void tiny_gguf_text(gguf_writer *w, int vocab, const char *chat_template)
 {
     arena a;
     arena_init(&a, MEM_GENERAL, 0);
-    tiny_vocabulary v = tiny_vocabulary_make(&a, s->vocab);
-    int32_t *kinds = arena_array(&a, (size_t)s->vocab, sizeof *kinds);
+    tiny_vocabulary v = tiny_vocabulary_make(&a, vocab);
+    int32_t *kinds = arena_array(&a, (size_t)vocab, sizeof *kinds);
     assert_non_null(kinds);
-    for (int i = 0; i < s->vocab; i++)
+    for (int i = 0; i < vocab; i++)
         kinds[i] = i < TINY_FIRST_BYTE ? 3 : 1; /* control, normal */
     gguf_key_string(w, "tokenizer.ggml.model", "gpt2");
     gguf_key_string(w, "tokenizer.ggml.pre", "gpt-2");
@@ -267,7 +268,8 @@ static void gguf_text(gguf_writer *w, const tiny_spec *s)
     gguf_key_u32(w, "tokenizer.ggml.bos_token_id", TINY_IM_START);
     gguf_key_u32(w, "tokenizer.ggml.eos_token_id", TINY_IM_END);
     gguf_key_bool(w, "tokenizer.ggml.add_bos_token", false);
-    gguf_key_string(w, "tokenizer.chat_template", tiny_chat_template);
+    if (chat_template)
+        gguf_key_string(w, "tokenizer.chat_template", chat_template);
     arena_free(&a);
 }
 
@@ -292,7 +294,7 @@ void tiny_write_gguf(const tiny_spec *s, const char *path)
         key(&w, s, "attention.sliding_window", (uint32_t)s->window);
     gguf_rope(&w, s);
     if (!s->no_text)
-        gguf_text(&w, s);
+        tiny_gguf_text(&w, s->vocab, tiny_chat_template);
     each_tensor(s, MODEL_FILE_GGUF, gguf_one, &w);
     gguf_finish_file(&w, path);
 }
@@ -308,37 +310,16 @@ static void write_file(const char *folder, const char *name, const buf *b)
     assert_int_equal(fclose(f), 0);
 }
 
-typedef struct {
-    buf header, data;
-} safetensors_parts;
-
 static void hf_one(void *user, const tiny_tensor *t)
 {
-    safetensors_parts *p = user;
-    buf_printf(&p->header, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", p->header.len > 1 ? "," : "", t->name,
-               dtype_get(t->type)->name);
-    for (int d = 0; d < t->dims; d++)
-        buf_printf(&p->header, "%s%lld", d ? "," : "", (long long)t->shape[d]);
-    buf_printf(&p->header, "],\"data_offsets\":[%zu,%zu]}", p->data.len, p->data.len + t->bytes);
-    buf_append(&p->data, t->data, t->bytes);
+    safetensors_add(user, t->name, dtype_get(t->type)->name, t->dims, t->shape, t->data, t->bytes);
 }
 
 static void write_safetensors(const tiny_spec *s, const char *folder)
 {
-    safetensors_parts p = { 0 };
-    buf file = { 0 };
-    buf_puts(&p.header, "{");
-    each_tensor(s, MODEL_FILE_HF, hf_one, &p);
-    buf_puts(&p.header, "}");
-    while (p.header.len % 8 != 0)
-        buf_puts(&p.header, " ");
-    gguf_put(&file, p.header.len, 8);
-    buf_append(&file, p.header.data, p.header.len);
-    buf_append(&file, p.data.data, p.data.len);
-    write_file(folder, "model.safetensors", &file);
-    buf_free(&p.header);
-    buf_free(&p.data);
-    buf_free(&file);
+    safetensors_writer w = { 0 };
+    each_tensor(s, MODEL_FILE_HF, hf_one, &w);
+    safetensors_finish_file(&w, tiny_path(folder, "model.safetensors"));
 }
 
 static void write_config(const tiny_spec *s, const char *folder)
@@ -382,12 +363,12 @@ static void write_config(const tiny_spec *s, const char *folder)
 }
 
 /* tokenizer.json as the `tokenizers` library writes byte-level BPE, and tokenizer_config.json. */
-static void write_text(const tiny_spec *s, const char *folder)
+void tiny_write_text(const char *folder, int vocab, const char *chat_template)
 {
     arena a;
     buf b = { 0 };
     arena_init(&a, MEM_GENERAL, 0);
-    tiny_vocabulary v = tiny_vocabulary_make(&a, s->vocab);
+    tiny_vocabulary v = tiny_vocabulary_make(&a, vocab);
     buf_puts(&b, "{\"version\":\"1.0\",\"added_tokens\":[");
     for (int i = 0; i < TINY_FIRST_BYTE; i++)
         buf_printf(&b,
@@ -416,10 +397,12 @@ static void write_text(const tiny_spec *s, const char *folder)
     buf_clear(&b);
     buf_printf(&b,
                "{\"bos_token\":\"%s\",\"eos_token\":\"%s\",\"add_bos_token\":false,\"tokenizer_class\":"
-               "\"GPT2Tokenizer\","
-               "\"chat_template\":",
+               "\"GPT2Tokenizer\"",
                v.tokens[TINY_IM_START], v.tokens[TINY_IM_END]);
-    buf_json_string(&b, tiny_chat_template, strlen(tiny_chat_template));
+    if (chat_template) {
+        buf_puts(&b, ",\"chat_template\":");
+        buf_json_string(&b, chat_template, strlen(chat_template));
+    }
     buf_puts(&b, "}\n");
     write_file(folder, "tokenizer_config.json", &b);
     buf_free(&b);
@@ -433,7 +416,7 @@ void tiny_write_hf(const tiny_spec *s, const char *folder)
     write_safetensors(s, folder);
     write_config(s, folder);
     if (!s->no_text)
-        write_text(s, folder);
+        tiny_write_text(folder, s->vocab, tiny_chat_template);
 }
 
 /* Places ------------------------------------------------------------------------------------------ */

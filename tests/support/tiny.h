@@ -8,6 +8,7 @@
 
 #include "format/dtype.h"
 #include "model/model_config.h"
+#include "support/gguf_write.h"
 
 typedef struct {
     model_arch arch;
@@ -32,6 +33,11 @@ tiny_spec tiny_family(model_arch arch);
 void tiny_write_gguf(const tiny_spec *spec, const char *path);
 /* type and embd_type must be plain ones (F32, F16, BF16), as folders have no others; both the same. Makes the folder. */
 void tiny_write_hf(const tiny_spec *spec, const char *folder);
+
+/* The tokenizer of tiny_text.h alone: tokenizer.json and tokenizer_config.json of a folder, or a GGUF file's keys.
+ * chat_template may be NULL. */
+void tiny_write_text(const char *folder, int vocab, const char *chat_template);
+void tiny_gguf_text(gguf_writer *w, int vocab, const char *chat_template);
 
 /* A new folder below the system's place for temporary files; removed, with its contents, when the process ends. */
 const char *tiny_folder(void);
