@@ -27,7 +27,7 @@ struct cache {
     device *device;
     page_pool pool[CACHE_MAX_POOLS];
     int pools, slots, max_length; /* max_length: see cache_max_length */
-    uint8_t *entry; /* [entry_bytes] one entry on its way into a digest */
+    uint8_t *entry;               /* [entry_bytes] one entry on its way into a digest */
     size_t entry_bytes;
 };
 

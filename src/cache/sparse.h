@@ -11,12 +11,9 @@
  *   index           growing   n / 4                 index_dim          of ratio 4    all
  *   index state     ring      8 + guard             4 index_dim        of ratio 4    from n - n % 4 - 4 on
  *
- * guard: the most rows of one pass, so that rows which turn out rejected, or a whole chunk of a prompt, never overwrite
- * what is still needed. A ring holds one entry per token; what lies before token 0 is nowhere: the kernels know it by
- * position, so a slot that is used again needs no clearing. All entries are f32. Pools that no layer needs are left out.
- *
- * Digest: all but the draft window. Its rows depend on which rounds the drafter took part in; the streams do not (every
- * row that the target computes leaves its own).
+ * guard: the most rows of one pass, which may all turn out rejected. A ring holds one entry per token; what lies before
+ * token 0 is nowhere: kernels know it by position. All entries are f32. Pools that no layer needs are left out. The digest
+ * sees all but the draft window, whose rows depend on the rounds that the drafter took part in (the streams' do not).
  * Pure. Threads: any.
  */
 #ifndef FORAY_CACHE_SPARSE_H

@@ -8,16 +8,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cache/kv.h"
+#include "cli/cache_plan.h"
 #include "cli/commands.h"
 #include "cli/model_path.h"
 #include "cli/setup.h"
 #include "engine/score.h"
+#include "model/deepseek4_pools.h"
 #include "model/names.h"
 #include "spec/round.h"
 #include "text/chat.h"
 #include "text/tokenizer.h"
 
-enum { SHOWN_STRING = 72, SHAPE_BYTES = 96, KV_ELEMENT_BYTES = 2 };
+enum { SHOWN_STRING = 72, SHAPE_BYTES = 96, PASS_ROWS = 256 };
 
 /* Everything that is inspected. config and words are valid where their fault is empty. */
 typedef struct {
@@ -26,6 +29,9 @@ typedef struct {
     tokenizer *words;
     foray_error config_fault, words_fault; /* code 0: none */
     int context;                           /* tokens of the memory plan */
+    kv_shape kv;                           /* of full attention; the pools borrow it */
+    pool_desc pools[CACHE_MAX_POOLS];
+    int pool_count; /* 0: the config says nothing of caches that foray knows */
 } inspection;
 
 /* Appends the value of a key as JSON; arrays as their length in brackets, or in full as JSON asks for it. */
@@ -127,9 +133,23 @@ static uint64_t step_bytes(const inspection *in)
     return sum;
 }
 
-static uint64_t kv_bytes(const model_config *c)
+/* The caches of a model, loaded or not, for a context of `wanted` tokens (0: its own): rings for passes of the rows that
+ * prompts have by default. */
+static void set_pools(inspection *in, int wanted)
 {
-    return 2ull * KV_ELEMENT_BYTES * (uint64_t)c->layers * (uint64_t)c->kv_heads * (uint64_t)c->head_dim;
+    deepseek4_config v4;
+    const model_config *c = &in->config;
+    if (!in->config_fault.code) {
+        in->kv = (kv_shape) {
+            .layers = c->layers, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .page_rows = 16
+        };
+        in->pools[in->pool_count++] = kv_pool(&in->kv);
+        in->context = wanted > 0 ? wanted : c->context;
+    } else if (deepseek4_recognise(in->file) && deepseek4_config_read(in->file, &v4, NULL) == 0) {
+        sparse_shape shape = deepseek4_shape(&v4, v4.drafter == DEEPSEEK4_NEXTN, PASS_ROWS);
+        in->pool_count = sparse_pools(&shape, in->pools);
+        in->context = wanted > 0 ? wanted : v4.context;
+    }
 }
 
 static void put_config(const inspection *in, buf *out)
@@ -197,13 +217,18 @@ static void put_memory(const inspection *in, buf *out)
         buf_printf(out, " %zu of types that foray does not know %.1f MB", count[DTYPE_COUNT],
                    (double)bytes[DTYPE_COUNT] / 1e6);
     buf_puts(out, "\n");
-    if (in->config_fault.code)
+    if (!in->config_fault.code)
+        buf_printf(out, "           a step reads %.1f MB of weights\n", (double)step_bytes(in) / 1e6);
+    if (in->pool_count == 0)
         return;
-    uint64_t entry = kv_bytes(&in->config);
-    buf_printf(out,
-               "           a step reads %.1f MB of weights; K/V takes %" PRIu64
-               " bytes a token, %.1f MB for a context of %d\n",
-               (double)step_bytes(in) / 1e6, entry, (double)entry * in->context / 1e6, in->context);
+    uint64_t rings = pools_ring_bytes(in->pools, in->pool_count);
+    buf_printf(out, "           K/V takes %.10g bytes a token",
+               pools_bytes_per_token(in->pools, in->pool_count));
+    if (rings)
+        buf_printf(out, " and %.1f MB of rings a request", (double)rings / 1e6);
+    buf_printf(out, ", %.1f MB for a context of %d\n",
+               (double)pools_bytes(in->pools, in->pool_count, in->context) / 1e6, in->context);
+    cache_plan_put(in->pools, in->pool_count, out);
 }
 
 static void put_text(const inspection *in, buf *out)
@@ -246,13 +271,20 @@ static void json_config(const inspection *in, buf *out)
     buf_printf(
         out,
         ",\"layers\":%d,\"dim\":%d,\"ffn\":%d,\"vocab\":%d,\"heads\":%d,\"kv_heads\":%d,\"head_dim\":%d,"
-        "\"context\":%d,\"rope_dim\":%d,\"rope_theta\":%.17g,\"rms_eps\":%.9g,\"tied\":%s},",
+        "\"context\":%d,\"rope_dim\":%d,\"rope_theta\":%.17g,\"rms_eps\":%.9g,\"tied\":%s}",
         c->layers, c->dim, c->ffn, c->vocab, c->heads, c->kv_heads, c->head_dim, c->context, c->rope_dim,
         c->rope_theta, (double)c->rms_eps, c->tied ? "true" : "false");
-    buf_printf(out,
-               "\"memory\":{\"step_bytes\":%" PRIu64 ",\"kv_bytes_per_token\":%" PRIu64
-               ",\"context\":%d,\"kv_bytes\":%" PRIu64 "}",
-               step_bytes(in), kv_bytes(c), in->context, kv_bytes(c) * (uint64_t)in->context);
+}
+
+static void json_memory(const inspection *in, buf *out)
+{
+    if (in->pool_count == 0)
+        return;
+    buf_puts(out, ",\"memory\":{");
+    if (!in->config_fault.code)
+        buf_printf(out, "\"step_bytes\":%" PRIu64 ",", step_bytes(in));
+    cache_plan_json(in->pools, in->pool_count, in->context, out);
+    buf_puts(out, "}");
 }
 
 static void json_tokenizer(const inspection *in, buf *out)
@@ -284,6 +316,7 @@ static void put_json(const inspection *in, buf *out)
     buf_printf(out, ",\"kind\":\"%s\",\"checksum\":\"%016" PRIx64 "\",",
                model_file_get_kind(f) == MODEL_FILE_GGUF ? "gguf" : "hf", model_file_checksum(f));
     json_config(in, out);
+    json_memory(in, out);
     buf_puts(out, ",");
     json_tokenizer(in, out);
     buf_puts(out, ",\"tensors\":[");
@@ -353,7 +386,7 @@ int cmd_inspect(const options *o)
     if (!in.config_fault.code)
         model_names_check(in.file, &in.config, &in.config_fault);
     tokenizer_load(in.file, &in.words, &in.words_fault);
-    in.context = options_int(o, OPT_CONTEXT) > 0 ? options_int(o, OPT_CONTEXT) : in.config.context;
+    set_pools(&in, options_int(o, OPT_CONTEXT));
     if (options_flag(o, OPT_JSON))
         put_json(&in, &text);
     else

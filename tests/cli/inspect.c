@@ -1,4 +1,5 @@
-/* inspect.c: `foray inspect` over files that foray cannot run: it still says what is in them. */
+/* inspect.c: `foray inspect` over files that foray cannot run: it still says what is in them; and over models with caches
+ * of many kinds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,9 +47,44 @@ static void types_that_foray_does_not_know_are_listed_by_the_files_name(void **s
     cli_free(&r);
 }
 
+/* What the config's ratios and widths say, with entries of f32, for each kind of cache; and what one token more costs. */
+static void the_caches_of_a_compressed_model_are_planned(void **state)
+{
+    (void)state;
+    enum { HEAD = 128, INDEX = 64, CONTEXT = 1000, FOURS = 3, LONG = 2, RATIO = 128 };
+    const char *nano = FORAY_TESTS "/../models/nano";
+    cli_result r = RUN(NULL, "inspect", nano, "--json", "-c", "1000"), text = RUN(NULL, "inspect", nano);
+    json_t *all = json_loadb(r.out.data, r.out.len, 0, NULL), *memory = json_object_get(all, "memory"), *pool;
+    double per_token = FOURS * (HEAD + INDEX) * 4 / 4. + LONG * HEAD * 4. / RATIO, sum = 0;
+    json_int_t rings = json_integer_value(json_object_get(memory, "ring_bytes")), ring_sum = 0;
+    size_t i;
+    assert_true(json_number_value(json_object_get(memory, "kv_bytes_per_token")) == per_token);
+    assert_int_equal(json_integer_value(json_object_get(memory, "context")), CONTEXT);
+    assert_int_equal(json_integer_value(json_object_get(memory, "kv_bytes")),
+                     FOURS * (HEAD + INDEX) * 4 * (CONTEXT / 4) + LONG * HEAD * 4 * (CONTEXT / RATIO) +
+                         rings);
+    json_array_foreach(json_object_get(memory, "pools"), i, pool)
+    {
+        bool ring = strcmp(json_string_value(json_object_get(pool, "kind")), "ring") == 0;
+        assert_true(ring == (json_integer_value(json_object_get(pool, "ring_bytes")) > 0));
+        assert_true(ring == (json_number_value(json_object_get(pool, "bytes_per_token")) == 0));
+        ring_sum += json_integer_value(json_object_get(pool, "ring_bytes"));
+        sum += json_number_value(json_object_get(pool, "bytes_per_token"));
+        assert_non_null(strstr(text.out.data, json_string_value(json_object_get(pool, "name"))));
+    }
+    assert_int_equal(i, 9);
+    assert_true(sum == per_token);
+    assert_true(ring_sum == rings && rings > 0);
+    assert_non_null(strstr(text.out.data, "K/V takes 584 bytes a token and "));
+    json_decref(all);
+    cli_free(&text);
+    cli_free(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_caches_of_a_compressed_model_are_planned),
         cmocka_unit_test(types_that_foray_does_not_know_are_listed_by_the_files_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,17 @@
+/* deepseek4_pools.c: see deepseek4_pools.h. */
+#include "model/deepseek4_pools.h"
+
+sparse_shape deepseek4_shape(const deepseek4_config *c, bool drafter, int most_rows)
+{
+    sparse_shape s = { .layers = c->layers + drafter,
+                       .drafter_layers = drafter,
+                       .window = c->window,
+                       .head_dim = c->head_dim,
+                       .index_dim = c->index_dim,
+                       .stream_width = drafter ? c->streams * c->dim : 0,
+                       .guard = most_rows,
+                       .page_tokens = SPARSE_PAGE_TOKENS };
+    for (int i = 0; i < c->layers; i++)
+        s.ratio[i] = c->ratio[i];
+    return s;
+}
