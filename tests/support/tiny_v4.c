@@ -377,7 +377,7 @@ void tiny_v4_write(const tiny_v4_spec *s, tiny_v4_format format, const char *pat
 const char *tiny_v4_model(const tiny_v4_spec *s, tiny_v4_format format)
 {
     bool gguf = format == TINY_V4_GGUF || format == TINY_V4_GGUF_MXFP4;
-    const char *path = tiny_path(tiny_folder(), gguf ? "tiny-v4.gguf" : "tiny-v4");
+    const char *folder = tiny_folder(), *path = gguf ? tiny_path(folder, "tiny-v4.gguf") : folder;
     tiny_v4_write(s, format, path);
     return path;
 }

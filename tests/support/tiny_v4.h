@@ -47,7 +47,8 @@ tiny_v4_spec tiny_v4_small(void);
 /* Writes the model: a folder, which is made, or a GGUF file. */
 void tiny_v4_write(const tiny_v4_spec *spec, tiny_v4_format format, const char *path);
 
-/* Writes it into a folder of its own and returns the path, static like tiny_path's. */
+/* Writes it into a folder of its own and returns the path: of a folder until the process ends, of a GGUF file static like
+ * tiny_path's. */
 const char *tiny_v4_model(const tiny_v4_spec *spec, tiny_v4_format format);
 
 /* A BF16 folder of the values of an official FP8 and FP4 one (the golden t0-quant): its trunk, drafter and settings. */
