@@ -50,14 +50,15 @@ typedef struct {
     int threads;               /* 0: one per core */
     int prefill_chunk;         /* prompt rows per pass; 0: 256 */
     const char *isa;           /* "portable", "avx2", "avx512"; NULL: the best that the machine has */
-    const char *spec;          /* "auto", "off", "ngram", "script"; NULL: auto */
+    const char *spec;          /* "auto", "off", "ngram", "nextn", "script"; NULL: auto */
     int spec_tokens;           /* most draft tokens per round; 0: the drafter's own */
     int spec_budget;           /* drafts to verify per request and round; 0: chosen by measured cost (auto) */
     const char *graph;         /* "auto" or "off"; NULL: auto */
     const char *chat_template; /* a name; NULL: that of the model's type or of its template */
     const char
         *thinking; /* "on", "off": whether replies open with reasoning; "auto", NULL: as the format has it */
-    bool record;   /* keep task times for foray_timeline_write */
+    const char *act_quant; /* "model", NULL: round activations as the checkpoint expects it; "off" */
+    bool record;           /* keep task times for foray_timeline_write */
     /* What the program was asked for, option_count names and values, copied into manifests. May be NULL. */
     const char *const *option_names, *const *option_values;
     size_t option_count;

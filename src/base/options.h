@@ -26,6 +26,7 @@ typedef enum {
     OPT_MODEL,
     OPT_CHAT_TEMPLATE,
     OPT_THINKING,
+    OPT_ACT_QUANT,
     OPT_PROMPT,
     OPT_FILE,
     OPT_SYSTEM,

@@ -35,6 +35,7 @@ foray_config setup_config(const options *o, const char *path)
         .graph = options_string(o, OPT_GRAPH),
         .chat_template = options_string(o, OPT_CHAT_TEMPLATE),
         .thinking = options_string(o, OPT_THINKING),
+        .act_quant = options_string(o, OPT_ACT_QUANT),
         .record = options_has(o, OPT_TIMELINE),
         .option_names = names,
         .option_values = values,

@@ -31,7 +31,7 @@ struct foray_engine {
     model_file *file;
     device *device;
     ring *ring; /* NULL: not recorded */
-    llama *model;
+    model *model;
     tokenizer *tokenizer; /* NULL: ids only */
     const chat_format *chat;
     buf system_default; /* what the template says when no system message is given; empty: none */

@@ -17,6 +17,18 @@ static void load_progress(void *user, uint64_t done, uint64_t total)
         c->progress(c->progress_user, "packing weights", done, total);
 }
 
+static int load_model(foray_engine *e, foray_error *err)
+{
+    const foray_config *c = &e->config;
+    model_options o = { .lanes = device_lanes(e->device),
+                        .page_rows = ENGINE_PAGE_ROWS,
+                        .act_quant = strcmp(c->act_quant, "model") == 0,
+                        .drafter = strcmp(c->spec, "auto") == 0 || strcmp(c->spec, "nextn") == 0,
+                        .progress = load_progress,
+                        .user = &e->config };
+    return model_load(e->file, &o, &e->model, err);
+}
+
 static int resolve(foray_config *c, foray_error *err)
 {
     if (!c->model)
@@ -38,6 +50,9 @@ static int resolve(foray_config *c, foray_error *err)
     c->graph = c->graph ? c->graph : "auto";
     c->spec = c->spec ? c->spec : "auto";
     c->thinking = c->thinking ? c->thinking : "auto";
+    c->act_quant = c->act_quant ? c->act_quant : "model";
+    if (strcmp(c->act_quant, "model") != 0 && strcmp(c->act_quant, "off") != 0)
+        return fail(err, FORAY_EUSAGE, "--act-quant %s: no such mode (model, off)", c->act_quant);
     if (strcmp(c->graph, "auto") != 0 && strcmp(c->graph, "off") != 0)
         return fail(err, FORAY_EUSAGE, "--graph %s: no such mode (auto, off)", c->graph);
     if (strcmp(c->thinking, "auto") != 0 && strcmp(c->thinking, "on") != 0 && strcmp(c->thinking, "off") != 0)
@@ -48,14 +63,17 @@ static int resolve(foray_config *c, foray_error *err)
 /* The model's context, or the user's, within what memory allows. */
 static int resolve_context(foray_engine *e, foray_error *err)
 {
-    const model_config *m = &e->model->config;
+    const model_info *m = &e->model->info;
     int wanted = e->config.context;
     if (wanted > m->context)
         return fail(err, FORAY_ELIMIT, "-c %d: the model was made for %d tokens", wanted, m->context);
-    pool_desc pool = kv_pool(&e->model->kv);
-    size_t per_token = pool_entry_bytes(&pool);
-    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / CACHE_SHARE;
-    uint64_t fits = memory / per_token / (uint64_t)(e->slots + 1);
+    pool_desc pools[CACHE_MAX_POOLS];
+    if (e->config.prefill_chunk > m->context) /* no prompt is longer */
+        e->config.prefill_chunk = m->context;
+    int count = model_pools(e->model, round_most_rows(e->config.prefill_chunk), pools);
+    double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / CACHE_SHARE;
+    double room = memory / (e->slots + 1) - (double)pools_ring_bytes(pools, count);
+    uint64_t fits = room > 0 ? (uint64_t)(room / pools_bytes_per_token(pools, count)) : 0;
     int least = m->context < 512 ? m->context : 512;
     e->context = wanted ? wanted : m->context;
     if (!wanted && (uint64_t)e->context > fits && e->context > least) {
@@ -64,7 +82,7 @@ static int resolve_context(foray_engine *e, foray_error *err)
             "context: %d of the model's %d tokens, so that the cache stays below a quarter of memory (-c)",
             e->context, m->context);
     }
-    if (e->config.prefill_chunk > e->context) /* no prompt is longer */
+    if (e->config.prefill_chunk > e->context)
         e->config.prefill_chunk = e->context;
     return 0;
 }
@@ -100,7 +118,7 @@ static int choose_thinking(foray_engine *e, foray_error *err)
 static int open_text(foray_engine *e, foray_error *err)
 {
     size_t bytes;
-    const model_config *m = &e->model->config;
+    const model_info *m = &e->model->info;
     bool has_tokens = model_file_get_kind(e->file) == MODEL_FILE_GGUF
                           ? model_file_array(e->file, "tokenizer.ggml.tokens", &bytes)
                           : model_file_tokenizer_json(e->file, &bytes) != NULL;
@@ -128,10 +146,11 @@ static int open_text(foray_engine *e, foray_error *err)
 static int open_round(foray_engine *e, foray_error *err)
 {
     const foray_config *c = &e->config;
-    pool_desc pool = kv_pool(&e->model->kv);
+    pool_desc pools[CACHE_MAX_POOLS];
+    int count = model_pools(e->model, round_most_rows(c->prefill_chunk), pools);
     int slots = e->slots + 1; /* the last one is for measuring and scoring */
     int rc =
-        cache_create(e->device, &pool, 1, slots, e->context, (int64_t)e->context * slots, &e->cache, err);
+        cache_create(e->device, pools, count, slots, e->context, (int64_t)e->context * slots, &e->cache, err);
     if (rc != 0)
         return rc;
     round_config r = { .device = e->device,
@@ -159,7 +178,8 @@ static int open_round(foray_engine *e, foray_error *err)
 static int keep_strings(foray_engine *e, foray_error *err)
 {
     foray_config *c = &e->config;
-    const char **strings[] = { &c->model, &c->isa, &c->spec, &c->graph, &c->chat_template, &c->thinking };
+    const char **strings[] = { &c->model,         &c->isa,      &c->spec,     &c->graph,
+                               &c->chat_template, &c->thinking, &c->act_quant };
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
         if (*strings[i] && !(*strings[i] = arena_strndup(&e->memory, *strings[i], strlen(*strings[i]))))
             return fail(err, FORAY_ENOMEM, "no memory for an engine");
@@ -186,8 +206,7 @@ static int open_all(foray_engine *e, foray_error *err)
     if (rc == 0)
         e->config.threads = device_threads(e->device);
     if (rc == 0)
-        rc = llama_load(e->file, device_lanes(e->device), ENGINE_PAGE_ROWS, load_progress, &e->config,
-                        &e->model, err);
+        rc = load_model(e, err);
     if (rc == 0)
         rc = resolve_context(e, err);
     if (rc == 0)
@@ -235,7 +254,7 @@ void foray_close(foray_engine *e)
         e->drafter->destroy(e->drafter);
     cache_destroy(e->cache);
     tokenizer_free(e->tokenizer);
-    llama_free(e->model);
+    model_free(e->model);
     if (e->device)
         device_close(e->device);
     ring_free(e->ring);
@@ -247,9 +266,9 @@ void foray_close(foray_engine *e)
 
 foray_info foray_engine_info(const foray_engine *e)
 {
-    const model_config *m = &e->model->config;
+    const model_info *m = &e->model->info;
     return (foray_info) { .name = m->name,
-                          .architecture = m->arch_name,
+                          .architecture = m->architecture,
                           .isa = device_isa(e->device),
                           .chat_format = e->chat ? chat_format_name(e->chat) : NULL,
                           .reasons = e->chat && chat_format_reasons(e->chat),
@@ -258,8 +277,8 @@ foray_info foray_engine_info(const foray_engine *e)
                           .context = e->context,
                           .layers = m->layers,
                           .threads = device_threads(e->device),
-                          .weight_bytes = e->model->weight_bytes,
-                          .bytes_per_token = e->model->bytes_per_token,
+                          .weight_bytes = m->weight_bytes,
+                          .bytes_per_token = m->bytes_per_token,
                           .cache_bytes = cache_bytes(e->cache),
                           .graph_bytes = round_graph_bytes(e->round) };
 }

@@ -22,14 +22,14 @@ static int score_rows(foray_engine *e, int from, int n, size_t first,
 {
     pass *p = round_pass(e->round);
     stream *s = round_stream(e->round);
-    size_t vocab = (size_t)e->model->config.vocab;
+    size_t vocab = (size_t)e->model->info.vocab;
     int start = (size_t)from < first ? (int)(first - (size_t)from) : 0;
     for (int i = start, heads; i < n; i += heads) {
         heads = n - i < p->max_heads ? n - i : p->max_heads;
         for (int j = 0; j < heads; j++)
             p->head_row[j] = i + j;
         p->count->heads = heads;
-        int rc = llama_head(e->model, p, heads, s, err);
+        int rc = model_head(e->model, p, heads, s, err);
         if (rc == 0)
             rc = stream_sync(s, err);
         for (int j = 0; j < heads && rc == 0; j++)
@@ -51,14 +51,14 @@ int engine_score(foray_engine *e, const int32_t *ids, size_t n, int chunk, size_
         return fail(err, FORAY_ELIMIT, "%zu ids to score, the context holds %d (raise -c or use windows)", n,
                     e->context);
     for (size_t i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= e->model->config.vocab)
+        if (ids[i] < 0 || ids[i] >= e->model->info.vocab)
             return fail(err, FORAY_EUSAGE, "id %zu is %d: the vocabulary has %d", i, ids[i],
-                        e->model->config.vocab);
+                        e->model->info.vocab);
     int rc = cache_reserve_extend(e->cache, e->slots, 0, length, err);
     for (int from = 0, rows; from < length && rc == 0; from += rows) {
         rows = length - from < most ? length - from : most;
         engine_plan_rows(e, ids, from, rows);
-        rc = llama_trunk(e->model, p, e->cache, rows, 1, e->context, s, err);
+        rc = model_trunk(e->model, p, e->cache, rows, 1, e->context, s, err);
         if (rc == 0)
             rc = stream_sync(s, err);
         if (rc == 0 && row)

@@ -27,7 +27,7 @@ static void end_ids(const foray_engine *e, int32_t *ids, size_t *count)
 {
     size_t known = 0;
     const int32_t *from = e->tokenizer ? tokenizer_end_ids(e->tokenizer, &known) : NULL;
-    const model_config *m = &e->model->config;
+    const model_info *m = &e->model->info;
     *count = 0;
     for (size_t i = 0; i < known + (size_t)m->end_count && *count < SEQUENCE_MAX_END_IDS; i++) {
         int32_t id = i < known ? from[i] : m->end_ids[i - known];
@@ -44,7 +44,7 @@ int foray_submit(foray_engine *e, const foray_request_config *config, foray_requ
     int32_t ends[SEQUENCE_MAX_END_IDS];
     request_limits limits = { .device = e->device,
                               .tokenizer = e->tokenizer,
-                              .vocab = e->model->config.vocab,
+                              .vocab = e->model->info.vocab,
                               .context = e->context,
                               .end_ids = ends };
     end_ids(e, ends, &limits.end_count);

@@ -67,7 +67,7 @@ int foray_encode_chat(foray_engine *e, const foray_message *messages, size_t n, 
         return fail(
             err, FORAY_EUNSUPPORTED,
             "%s: its chat template is %s (name one with --chat-template: %s; or --raw for plain text)",
-            e->config.model, e->model->config.chat_template ? "none that foray knows" : "missing",
+            e->config.model, e->model->info.chat_template ? "none that foray knows" : "missing",
             chat_format_names());
     id_list list = { 0 };
     const char *system = e->system_default.len > 0 ? e->system_default.data : NULL;

@@ -33,7 +33,7 @@ static void scratch_close(foray_engine *e, scratch *s)
 /* A request of depth prompt tokens on the scratch slot, whose drafts are ids that greedy sampling need not agree with. */
 static int scratch_open(foray_engine *e, int depth, scratch *s, foray_error *err)
 {
-    request_limits limits = { .device = e->device, .vocab = e->model->config.vocab, .context = e->context };
+    request_limits limits = { .device = e->device, .vocab = e->model->info.vocab, .context = e->context };
     *s = (scratch) { .prompt_bytes = sizeof(int32_t) * (size_t)depth };
     s->prompt = mem_alloc_zeroed(MEM_GENERAL, s->prompt_bytes);
     if (!s->prompt)
@@ -105,9 +105,9 @@ static int time_prefill(foray_engine *e, const int32_t *ids, int depth, int n, d
         engine_plan_rows(e, ids, from, rows);
         p->count->heads = 1;
         p->head_row[0] = rows - 1;
-        rc = llama_trunk(e->model, p, e->cache, rows, 1, e->context, s, err);
+        rc = model_trunk(e->model, p, e->cache, rows, 1, e->context, s, err);
         if (rc == 0 && from + rows == length)
-            rc = llama_head(e->model, p, 1, s, err);
+            rc = model_head(e->model, p, 1, s, err);
         if (rc == 0)
             rc = stream_sync(s, err);
     }
@@ -125,7 +125,7 @@ int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, foray_err
     if (!ids)
         return fail(err, FORAY_ENOMEM, "no memory for %d ids", depth + n);
     for (int i = 0; i < depth + n; i++)
-        ids[i] = i * 7 % e->model->config.vocab;
+        ids[i] = i * 7 % e->model->info.vocab;
     int rc = cache_reserve_extend(e->cache, e->slots, 0, depth + n, err);
     if (rc == 0)
         rc = time_prefill(e, ids, depth, n, ns, err);

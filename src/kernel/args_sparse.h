@@ -124,4 +124,13 @@ typedef struct {
     float *out;                    /* [rows, heads, width] */
 } args_sparse_attention;
 
+/* Whole entries, copied. KERNEL_ENTRY_STORE: x row to entry position[row] of slot[row]; KERNEL_ENTRY_LOAD: the other way.
+ * position NULL: entry 0. */
+typedef struct {
+    row_count rows;
+    const int32_t *position, *slot; /* [rows] */
+    entry_rows entries;
+    float *x; /* [rows, entries.width]; only read by ENTRY_STORE */
+} args_entry_copy;
+
 #endif

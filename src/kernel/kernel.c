@@ -31,6 +31,8 @@ static const struct {
     [KERNEL_INDEX_SCORE] = { "index_score", CLASS_ATTENTION, sizeof(args_index_score) },
     [KERNEL_INDEX_SELECT] = { "index_select", CLASS_COMPUTE, sizeof(args_index_select) },
     [KERNEL_SPARSE_ATTENTION] = { "sparse_attention", CLASS_ATTENTION, sizeof(args_sparse_attention) },
+    [KERNEL_ENTRY_STORE] = { "entry_store", CLASS_COPY, sizeof(args_entry_copy) },
+    [KERNEL_ENTRY_LOAD] = { "entry_load", CLASS_COPY, sizeof(args_entry_copy) },
     [KERNEL_ROUTE] = { "route", CLASS_COMPUTE, sizeof(args_route) },
     [KERNEL_GROUP] = { "group", CLASS_COMPUTE, sizeof(args_group) },
     [KERNEL_EXPERTS] = { "experts", CLASS_COMPUTE, sizeof(args_experts) },
@@ -133,6 +135,8 @@ kernel_cost kernel_get_cost(kernel_id id, const kernel_args *args)
     case KERNEL_INDEX_SCORE:
     case KERNEL_INDEX_SELECT:
     case KERNEL_SPARSE_ATTENTION:
+    case KERNEL_ENTRY_STORE:
+    case KERNEL_ENTRY_LOAD:
         return sparse_cost(id, args, false);
     case KERNEL_ROUTE:
     case KERNEL_GROUP:
@@ -202,6 +206,8 @@ kernel_cost kernel_get_live_cost(kernel_id id, const kernel_args *args)
     case KERNEL_INDEX_SCORE:
     case KERNEL_INDEX_SELECT:
     case KERNEL_SPARSE_ATTENTION:
+    case KERNEL_ENTRY_STORE:
+    case KERNEL_ENTRY_LOAD:
         return sparse_cost(id, args, true);
     case KERNEL_ROUTE:
     case KERNEL_GROUP:
@@ -366,6 +372,8 @@ int kernel_accesses(kernel_id id, const kernel_args *args, kernel_access out[KER
     case KERNEL_INDEX_SCORE:
     case KERNEL_INDEX_SELECT:
     case KERNEL_SPARSE_ATTENTION:
+    case KERNEL_ENTRY_STORE:
+    case KERNEL_ENTRY_LOAD:
         sparse_accesses(&l, id, args);
         break;
     case KERNEL_ROUTE:

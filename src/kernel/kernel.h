@@ -40,6 +40,8 @@ typedef enum {
     KERNEL_INDEX_SCORE,      /* the indexer's score of every visible entry */
     KERNEL_INDEX_SELECT,     /* the entries a row attends to */
     KERNEL_SPARSE_ATTENTION, /* window and compressed entries in one softmax */
+    KERNEL_ENTRY_STORE,      /* rows to whole entries */
+    KERNEL_ENTRY_LOAD,       /* whole entries to rows */
     KERNEL_ROUTE,            /* which experts a row goes to (args_experts.h) */
     KERNEL_GROUP,            /* rows by expert */
     KERNEL_EXPERTS,          /* each expert over its rows */
@@ -236,6 +238,7 @@ typedef union {
     args_index_score index_score;
     args_index_select index_select;
     args_sparse_attention sparse_attention;
+    args_entry_copy entry_copy;
     args_route route;
     args_group group;
     args_experts experts;

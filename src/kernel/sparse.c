@@ -86,6 +86,11 @@ kernel_cost sparse_cost(kernel_id id, const kernel_args *args, bool live)
         return cost_index_select(&args->index_select, live);
     case KERNEL_SPARSE_ATTENTION:
         return cost_sparse_attention(&args->sparse_attention, live);
+    case KERNEL_ENTRY_STORE:
+    case KERNEL_ENTRY_LOAD: {
+        const args_entry_copy *a = &args->entry_copy;
+        return (kernel_cost) { .bytes = 8.0 * count_rows(a->rows, live) * a->entries.width };
+    }
     default:
         return (kernel_cost) { 0 };
     }
@@ -184,6 +189,17 @@ void sparse_accesses(access_list *l, kernel_id id, const kernel_args *args)
     case KERNEL_SPARSE_ATTENTION:
         accesses_sparse_attention(l, &args->sparse_attention);
         break;
+    case KERNEL_ENTRY_STORE:
+    case KERNEL_ENTRY_LOAD: {
+        const args_entry_copy *a = &args->entry_copy;
+        size_t rows = (size_t)a->rows.max;
+        access_add_rows(l, a->rows);
+        access_add(l, a->position, rows * sizeof(int32_t), false);
+        access_add(l, a->slot, rows * sizeof(int32_t), false);
+        access_add_entries(l, &a->entries, id == KERNEL_ENTRY_STORE);
+        access_add(l, a->x, rows * (size_t)a->entries.width * sizeof(float), id == KERNEL_ENTRY_LOAD);
+        break;
+    }
     default:
         break;
     }

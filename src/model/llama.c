@@ -16,6 +16,7 @@ enum { FEW_ROWS = 16 };
 typedef struct {
     const llama *m;
     const pass *p;
+    const llama_buffers *b;
     const cache *cache;
     stream *stream;
     row_count rows;
@@ -45,7 +46,7 @@ static void matmul(trunk *t, const packed_weight *w, const float *x, const float
                       .out = out,
                       .out_stride = (size_t)out_width };
     if (t->rows.max > FEW_ROWS) {
-        a.ready = activation_at(w->form, t->rows.max, w->cols, t->p->ready);
+        a.ready = activation_at(w->form, t->rows.max, w->cols, t->b->ready);
         a.x = NULL;
         launch(t, KERNEL_QUANT,
                &(kernel_args) { .quant = { .rows = t->rows,
@@ -63,17 +64,17 @@ static void matmul(trunk *t, const packed_weight *w, const float *x, const float
 /* x += y w, with the family's norm in between if it has one. */
 static void matmul_residual(trunk *t, const packed_weight *w, const float *in, const float *post_norm)
 {
-    const pass *p = t->p;
+    const llama_buffers *b = t->b;
     int dim = t->m->config.dim;
     if (!post_norm) {
-        matmul(t, w, in, NULL, NULL, EPILOGUE_ADD, p->x, dim);
+        matmul(t, w, in, NULL, NULL, EPILOGUE_ADD, b->x, dim);
         return;
     }
-    matmul(t, w, in, NULL, NULL, EPILOGUE_STORE, p->y, dim);
+    matmul(t, w, in, NULL, NULL, EPILOGUE_STORE, b->y, dim);
     launch(t, KERNEL_NORM_ADD,
            &(kernel_args) { .norm_add = { .rows = t->rows,
-                                          .x = p->x,
-                                          .y = p->y,
+                                          .x = b->x,
+                                          .y = b->y,
                                           .norm = post_norm,
                                           .eps = t->m->config.rms_eps,
                                           .dim = dim } });
@@ -90,23 +91,24 @@ static void angles(trunk *t, const float *frequency, float scale, float *out)
                                              .cos_sin = out } });
 }
 
-/* p->qkv = norm(x) [q | k | v], in as many matrices as the file's types need. */
+/* b->qkv = norm(x) [q | k | v], in as many matrices as the file's types need. */
 static void matmul_qkv(trunk *t, const llama_layer *w, int width)
 {
     for (int i = 0, at = 0; i < w->qkv_parts; at += w->qkv[i++].rows)
-        matmul(t, &w->qkv[i], t->p->x, w->attn_norm, w->qkv_bias ? w->qkv_bias + at : NULL, EPILOGUE_STORE,
-               t->p->qkv + at, width);
+        matmul(t, &w->qkv[i], t->b->x, w->attn_norm, w->qkv_bias ? w->qkv_bias + at : NULL, EPILOGUE_STORE,
+               t->b->qkv + at, width);
 }
 
 static void rope_store(trunk *t, const llama_layer *w, int layer, const kv_layer *kv)
 {
     const model_config *c = &t->m->config;
     const pass *p = t->p;
+    const llama_buffers *b = t->b;
     args_rope_store a = { .rows = t->rows,
-                          .qkv = p->qkv,
+                          .qkv = b->qkv,
                           .heads = c->heads,
                           .rope_dim = c->rope_dim,
-                          .cos_sin = c->rope_local[layer] ? p->angles_local : p->angles,
+                          .cos_sin = c->rope_local[layer] ? b->angles_local : b->angles,
                           .q_norm = w->q_norm,
                           .k_norm = w->k_norm,
                           .eps = c->rms_eps,
@@ -120,27 +122,28 @@ static void attention(trunk *t, int layer, int width, const kv_layer *kv)
 {
     const model_config *c = &t->m->config;
     const pass *p = t->p;
+    const llama_buffers *b = t->b;
     args_attention a = { .span_count = &p->count->spans,
                          .spans = p->spans,
                          .max_spans = t->spans,
                          .max_rows = t->rows.max,
                          .max_length = t->max_length,
-                         .q = p->qkv,
+                         .q = b->qkv,
                          .q_stride = (size_t)width,
                          .heads = c->heads,
                          .scale = c->attention_scale,
                          .window = c->window[layer],
                          .kv = *kv,
-                         .out = p->att };
+                         .out = b->att };
     launch(t, KERNEL_ATTENTION, &(kernel_args) { .attention = a });
 }
 
-/* One block over the rows of the pass. p->x is updated in place. */
+/* One block over the rows of the pass. b->x is updated in place. */
 static void block(trunk *t, int layer)
 {
     const model_config *c = &t->m->config;
     const llama_layer *w = &t->m->layer[layer];
-    const pass *p = t->p;
+    const llama_buffers *b = t->b;
     kv_layer kv = kv_layer_of(t->cache, 0, &t->m->kv, layer);
     int width = (c->heads + 2 * c->kv_heads) * c->head_dim;
     matmul_epilogue gated = c->gate == GATE_SILU ? EPILOGUE_SWIGLU : EPILOGUE_GEGLU;
@@ -148,18 +151,20 @@ static void block(trunk *t, int layer)
     matmul_qkv(t, w, width);                              /* [rows, (H + 2 Hkv) d]  q | k | v */
     rope_store(t, w, layer, &kv);                         /* q rotated; k, v into the cache */
     attention(t, layer, width, &kv);                      /* [rows, H d]            att */
-    matmul_residual(t, &w->o, p->att, w->post_attn_norm); /* x += att o */
+    matmul_residual(t, &w->o, b->att, w->post_attn_norm); /* x += att o */
 
-    matmul(t, &w->gate_up, p->x, w->ffn_norm, NULL, gated, p->ffn, c->ffn); /* [rows, ffn]  act(gate) * up */
-    matmul_residual(t, &w->down, p->ffn, w->post_ffn_norm);                 /* x += ffn down */
+    matmul(t, &w->gate_up, b->x, w->ffn_norm, NULL, gated, b->ffn, c->ffn); /* [rows, ffn]  act(gate) * up */
+    matmul_residual(t, &w->down, b->ffn, w->post_ffn_norm);                 /* x += ffn down */
 }
 
 int llama_trunk(const llama *m, const pass *p, const cache *c, int rows, int spans, int max_length, stream *s,
                 foray_error *err)
 {
     const model_config *config = &m->config;
+    const llama_buffers *b = p->llama;
     trunk t = { .m = m,
                 .p = p,
+                .b = p->llama,
                 .cache = c,
                 .stream = s,
                 .rows = { .live = &p->count->rows, .max = rows },
@@ -176,10 +181,10 @@ int llama_trunk(const llama *m, const pass *p, const cache *c, int rows, int spa
                                        .dim = config->dim,
                                        .scale = config->embedding_scale,
                                        .copies = 1,
-                                       .out = p->x } });
-    angles(&t, m->frequency, m->rope_scale, p->angles);
+                                       .out = b->x } });
+    angles(&t, m->frequency, m->rope_scale, b->angles);
     if (m->frequency_local)
-        angles(&t, m->frequency_local, 1.0f, p->angles_local);
+        angles(&t, m->frequency_local, 1.0f, b->angles_local);
     for (int layer = 0; layer < config->layers; layer++)
         block(&t, layer);
     return t.rc;
@@ -187,13 +192,16 @@ int llama_trunk(const llama *m, const pass *p, const cache *c, int rows, int spa
 
 int llama_head(const llama *m, const pass *p, int heads, stream *s, foray_error *err)
 {
-    trunk t = { .m = m, .p = p, .stream = s, .rows = { .live = &p->count->heads, .max = heads }, .err = err };
+    const llama_buffers *b = p->llama;
+    trunk t = {
+        .m = m, .p = p, .b = b, .stream = s, .rows = { .live = &p->count->heads, .max = heads }, .err = err
+    };
 
     launch(
         &t, KERNEL_GATHER,
         &(kernel_args) {
             .gather = {
-                .rows = t.rows, .index = p->head_row, .x = p->x, .dim = m->config.dim, .out = p->hidden } });
+                .rows = t.rows, .index = p->head_row, .x = b->x, .dim = m->config.dim, .out = p->hidden } });
     matmul(&t, &m->head, p->hidden, m->output_norm, NULL, EPILOGUE_STORE, p->logits, m->config.vocab);
     return t.rc;
 }

@@ -10,7 +10,8 @@
 
 #include "base/arena.h"
 #include "cache/kv.h"
-#include "model/pass.h"
+#include "model/model.h"
+#include "model/model_config.h"
 
 typedef struct {
     packed_weight qkv[3]; /* [(H + 2 Hkv) d, dim]  q | k | v, in as few matrices as their types allow */
@@ -24,7 +25,7 @@ typedef struct {
     float *qkv_bias;                       /* [(H + 2 Hkv) d] or NULL */
 } llama_layer;
 
-typedef struct {
+typedef struct llama {
     model_config config;
     kv_shape kv;                            /* of the cache's pool */
     llama_layer *layer;                     /* [layers] */
@@ -37,14 +38,25 @@ typedef struct {
     uint64_t weight_bytes, bytes_per_token; /* packed; read by one decode step */
 } llama;
 
-/* Reports bytes of weights packed so far. */
-typedef void (*llama_progress)(void *user, uint64_t done, uint64_t total);
+/* Activations of a pass. */
+typedef struct llama_buffers {
+    float *x;                     /* [max_rows, dim]                residual stream */
+    float *angles, *angles_local; /* [max_rows, rope_dim]           cos, sin */
+    float *qkv;                   /* [max_rows, (H + 2 Hkv) d] */
+    float *att;                   /* [max_rows, H d] */
+    float *ffn;                   /* [max_rows, ffn] */
+    float *y;                     /* [max_rows, dim]                sub-layer output before a post-norm */
+    void *ready;                  /* activations prepared by KERNEL_QUANT, widest input */
+} llama_buffers;
 
 /* Checks every tensor (all faults in one error), then packs. f stays open as long as the model. *out is
- * owned: llama_free. page_rows: of its cache. */
-int llama_load(const model_file *f, int lanes, int page_rows, llama_progress progress, void *user,
-               llama **out, foray_error *err);
-void llama_free(llama *m);
+ * owned: llama_free. */
+int llama_load(const model_file *f, const model_options *o, llama **out, foray_error *err);
+void llama_free(llama *m); /* m may be NULL */
+
+/* *out is owned: llama_buffers_destroy (NULL is let pass). */
+int llama_buffers_create(const llama *m, device *d, int max_rows, llama_buffers **out, foray_error *err);
+void llama_buffers_destroy(device *d, llama_buffers *b);
 
 /* Launches the trunk over the pass's rows: x becomes the last layer's residual stream, K and V are stored. `rows`,
  * `spans` bound what is live (a graph's tier); max_length bounds position + 1. */

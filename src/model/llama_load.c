@@ -9,10 +9,8 @@
 typedef struct {
     const model_file *f;
     const model_config *c;
-    int lanes;
     llama *m;
-    llama_progress progress;
-    void *user;
+    const model_options *o;
     uint64_t done, total;
     foray_error *err;
 } loader;
@@ -56,15 +54,15 @@ static int load_matrices(loader *l, const model_role *roles, int count, int laye
         }
     }
     if (rc == 0)
-        rc = weight_pack(source, count, interleave, true, l->lanes, out, l->err);
+        rc = weight_pack(source, count, interleave, true, l->o->lanes, out, l->err);
     for (int i = 0; i < 3; i++)
         mem_free(MEM_GENERAL, order[i], order_bytes[i]);
     if (rc == 0) {
         l->m->weight_bytes += out->bytes;
         l->m->bytes_per_token += out->bytes;
         l->done += out->file_bytes;
-        if (l->progress)
-            l->progress(l->user, l->done, l->total);
+        if (l->o->progress)
+            l->o->progress(l->o->user, l->done, l->total);
     }
     return rc;
 }
@@ -167,16 +165,13 @@ static int load_all(loader *l)
     return rc;
 }
 
-int llama_load(const model_file *f, int lanes, int page_rows, llama_progress progress, void *user,
-               llama **out, foray_error *err)
+int llama_load(const model_file *f, const model_options *o, llama **out, foray_error *err)
 {
     llama *m = mem_alloc_zeroed(MEM_WEIGHTS, sizeof *m);
     if (!m)
         return fail(err, FORAY_ENOMEM, "%s: no memory", model_file_path(f));
     arena_init(&m->memory, MEM_WEIGHTS, 0);
-    loader l = {
-        .f = f, .c = &m->config, .lanes = lanes, .m = m, .progress = progress, .user = user, .err = err
-    };
+    loader l = { .f = f, .c = &m->config, .m = m, .o = o, .err = err };
     int rc = model_config_read(f, &m->config, err);
     if (rc == 0)
         rc = model_names_check(f, &m->config, err);
@@ -189,7 +184,7 @@ int llama_load(const model_file *f, int lanes, int page_rows, llama_progress pro
     m->kv = (kv_shape) { .layers = m->config.layers,
                          .kv_heads = m->config.kv_heads,
                          .head_dim = m->config.head_dim,
-                         .page_rows = page_rows };
+                         .page_rows = o->page_rows };
     *out = m;
     return 0;
 }
@@ -208,4 +203,48 @@ void llama_free(llama *m)
     weight_free(&m->head);
     arena_free(&m->memory);
     mem_free(MEM_WEIGHTS, m, sizeof *m);
+}
+
+static int widest_input(const model_config *c)
+{
+    int widest = c->dim > c->ffn ? c->dim : c->ffn;
+    int attention = c->heads * c->head_dim;
+    return attention > widest ? attention : widest;
+}
+
+int llama_buffers_create(const llama *m, device *d, int max_rows, llama_buffers **out, foray_error *err)
+{
+    const model_config *c = &m->config;
+    llama_buffers *b = mem_alloc_zeroed(MEM_GENERAL, sizeof *b);
+    if (!b)
+        return fail(err, FORAY_ENOMEM, "no memory for the buffers of a pass");
+    size_t rows = (size_t)max_rows;
+    size_t q = (size_t)c->heads * (size_t)c->head_dim, kv = (size_t)c->kv_heads * (size_t)c->head_dim;
+    int rc = 0;
+#define BUFFER(name, width) pass_buffer(d, #name, rows, width, sizeof *b->name, &b->name, &rc, err)
+    BUFFER(x, (size_t)c->dim);
+    BUFFER(angles, (size_t)c->rope_dim);
+    BUFFER(angles_local, (size_t)c->rope_dim);
+    BUFFER(qkv, q + 2 * kv);
+    BUFFER(att, q);
+    BUFFER(ffn, (size_t)c->ffn);
+    BUFFER(y, (size_t)c->dim);
+#undef BUFFER
+    pass_buffer(d, "ready", 1, activation_bytes(ACTIVATION_F32, max_rows, widest_input(c)), 1, &b->ready, &rc,
+                err);
+    if (rc != 0) {
+        llama_buffers_destroy(d, b);
+        return rc;
+    }
+    *out = b;
+    return 0;
+}
+
+void llama_buffers_destroy(device *d, llama_buffers *b)
+{
+    if (!b)
+        return;
+    void *all[] = { b->x, b->angles, b->angles_local, b->qkv, b->att, b->ffn, b->y, b->ready };
+    pass_free_buffers(d, all, sizeof all / sizeof *all);
+    mem_free(MEM_GENERAL, b, sizeof *b);
 }

@@ -17,12 +17,16 @@
 #define FORAY_MODEL_PASS_H
 
 #include "device/device.h"
-#include "model/model_config.h"
+#include "kernel/kernel.h"
 
 /* Counts that kernels read, in one cache line of device memory. */
 typedef struct {
     int32_t rows, spans, heads; /* live rows; live spans; rows whose logits are wanted */
+    int32_t stream_rows;        /* rows times residual streams, for a NextN pass */
 } pass_counts;
+
+struct llama_buffers;
+struct deepseek4_buffers;
 
 typedef struct {
     int max_rows, max_spans, max_heads;
@@ -33,23 +37,25 @@ typedef struct {
     row_span *spans;                /* [max_spans] */
     int32_t *head_row;              /* [max_heads] rows that go through the head */
 
-    /* activations */
-    float *x;                     /* [max_rows, dim]                residual stream */
-    float *angles, *angles_local; /* [max_rows, rope_dim]           cos, sin */
-    float *qkv;                   /* [max_rows, (H + 2 Hkv) d] */
-    float *att;                   /* [max_rows, H d] */
-    float *ffn;                   /* [max_rows, ffn] */
-    float *y;                     /* [max_rows, dim]                sub-layer output before a post-norm */
-    void *ready;                  /* activations prepared by KERNEL_QUANT, widest input */
+    /* activations, of the model's family (the other NULL) */
+    struct llama_buffers *llama;
+    struct deepseek4_buffers *deepseek4;
 
     /* out */
     float *hidden; /* [max_heads, dim]   rows picked for the head */
     float *logits; /* [max_heads, vocab] */
 } pass;
 
-/* Allocates device memory for passes of up to these sizes. On error nothing is held. */
-int pass_create(device *d, const model_config *c, int max_rows, int max_spans, int max_heads, pass *out,
+/* Allocates what every family has: in and out. On error nothing is held. */
+int pass_create(device *d, int dim, int vocab, int max_rows, int max_spans, int max_heads, pass *out,
                 foray_error *err);
 void pass_destroy(device *d, pass *p);
+
+/* One buffer of rows x width elements of `size` bytes in device memory, into *out, unless *rc says that an earlier one
+ * failed. Sizes are bounded by the configs' limits, so they cannot overflow. */
+void pass_buffer(device *d, const char *name, size_t rows, size_t width, size_t size, void *out, int *rc,
+                 foray_error *err);
+/* Frees buffers, NULLs among them. */
+void pass_free_buffers(device *d, void *const *buffers, size_t count);
 
 #endif

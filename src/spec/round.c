@@ -168,17 +168,17 @@ static int launch_verify(round_loop *r, int slots, int rows, int heads, foray_er
 {
     const round_config *c = &r->config;
     mark(r, r->plan.phase, rows);
-    int rc = llama_trunk(c->model, &r->pass, c->cache, rows, slots, r->plan.max_length, r->stream, err);
+    int rc = model_trunk(c->model, &r->pass, c->cache, rows, slots, r->plan.max_length, r->stream, err);
     if (rc == 0)
-        rc = llama_head(c->model, &r->pass, heads, r->stream, err);
+        rc = model_head(c->model, &r->pass, heads, r->stream, err);
     mark(r, PHASE_ACCEPT, rows);
     if (rc == 0)
         rc = stream_launch(
             r->stream, KERNEL_SAMPLE,
             &(kernel_args) { .sample = { .rows = { .live = &r->pass.count->heads, .max = heads },
                                          .logits = r->pass.logits,
-                                         .logits_stride = (size_t)c->model->config.vocab,
-                                         .vocab = c->model->config.vocab,
+                                         .logits_stride = (size_t)c->model->info.vocab,
+                                         .vocab = c->model->info.vocab,
                                          .position = r->sample_position,
                                          .params = r->params,
                                          .history = r->history,
@@ -398,6 +398,11 @@ static int create_buffers(round_loop *r, foray_error *err)
     return rc;
 }
 
+int round_most_rows(int prefill_chunk)
+{
+    return plan_tier(prefill_chunk > BUDGET_MAX_ROWS ? prefill_chunk : BUDGET_MAX_ROWS);
+}
+
 int round_create(const round_config *config, round_loop **out, foray_error *err)
 {
     if (config->max_requests < 1 || config->max_requests > PLAN_MAX_MEMBERS)
@@ -409,8 +414,7 @@ int round_create(const round_config *config, round_loop **out, foray_error *err)
     r->config = *config;
     r->max_decode_rows = BUDGET_MAX_ROWS;
     r->max_decode_rows = plan_tier(round_upper_rows(r, config->max_requests));
-    r->max_rows =
-        plan_tier(config->prefill_chunk > r->max_decode_rows ? config->prefill_chunk : r->max_decode_rows);
+    r->max_rows = round_most_rows(config->prefill_chunk);
     budget_init(&r->budget, config->spec_budget);
     int rc = stream_create(config->device, "main", &r->stream, err);
     if (rc == 0)
@@ -418,8 +422,8 @@ int round_create(const round_config *config, round_loop **out, foray_error *err)
     if (rc == 0)
         rc = graph_pool_create(config->device, GRAPH_POOL_BYTES, &r->pool, err);
     if (rc == 0)
-        rc = pass_create(config->device, &config->model->config, r->max_rows, config->max_requests,
-                         r->max_decode_rows, &r->pass, err);
+        rc = model_pass_create(config->model, config->device, r->max_rows, config->max_requests,
+                               r->max_decode_rows, cache_max_length(config->cache), &r->pass, err);
     if (rc == 0)
         rc = create_buffers(r, err);
     if (rc != 0) {
@@ -444,7 +448,7 @@ void round_destroy(round_loop *r)
         event_destroy(r->done);
     if (r->stream)
         stream_destroy(r->stream);
-    pass_destroy(d, &r->pass);
+    model_pass_destroy(r->config.model, d, &r->pass);
     void *buffers[] = { r->sample_position, r->token, r->logprob, r->params, r->history };
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         if (buffers[i])

@@ -12,7 +12,7 @@
 #ifndef FORAY_SPEC_ROUND_H
 #define FORAY_SPEC_ROUND_H
 
-#include "model/llama.h"
+#include "model/model.h"
 #include "spec/budget.h"
 #include "spec/plan.h"
 
@@ -28,7 +28,7 @@ typedef struct {
 
 typedef struct {
     device *device;
-    const llama *model;
+    const model *model;
     cache *cache;
     drafter *drafter;             /* NULL: plain decoding. Borrowed */
     int spec_tokens, spec_budget; /* most drafts per request; -1: by measured cost */
@@ -36,6 +36,10 @@ typedef struct {
     bool graphs;
     const char *eager_reason; /* why graphs are off; static */
 } round_config;
+
+/* Rows of the largest pass of rounds with such prompt chunks: what a cache's rings must be able to hold beyond what is
+ * read. */
+int round_most_rows(int prefill_chunk);
 
 int round_create(const round_config *config, round_loop **out, foray_error *err);
 void round_destroy(round_loop *r);

@@ -5,11 +5,12 @@
 
 #include "cache/cache.h"
 #include "engine/score.h"
+#include "model/llama.h"
 #include "spec/round.h"
 #include "support/chain.h"
 #include "support/tiny.h"
 
-static const char *model;
+static const char *tiny_file;
 static foray_engine *plain;
 
 static int open_plain(void **state)
@@ -18,8 +19,8 @@ static int open_plain(void **state)
     tiny_spec spec = tiny_default();
     spec.no_text = true;
     spec.layers = 2;
-    model = tiny_gguf(&spec);
-    plain = engine_open_path(model, (foray_config) { .spec = "off", .threads = 1 });
+    tiny_file = tiny_gguf(&spec);
+    plain = engine_open_path(tiny_file, (foray_config) { .spec = "off", .threads = 1 });
     return 0;
 }
 
@@ -64,7 +65,7 @@ static void long_texts_of_accepted_drafts_leave_the_fresh_cache(void **state)
     const foray_event *events;
     size_t count;
     foray_engine *e = engine_open_path(
-        model, (foray_config) {
+        tiny_file, (foray_config) {
                    .spec = "script", .spec_tokens = 5, .spec_budget = 5, .prefill_chunk = 64, .threads = 1 });
     prompt_of(3, 20, ids);
     foray_request_config c = asking(ids, 20, 440, 0.8f);
@@ -97,7 +98,7 @@ static void a_prompts_last_logits_do_not_depend_on_speculation(void **state)
     static text a, b;
     int32_t ids[300];
     foray_engine *e = engine_open_path(
-        model, (foray_config) { .spec = "ngram", .spec_budget = 7, .threads = 1, .prefill_chunk = 37 });
+        tiny_file, (foray_config) { .spec = "ngram", .spec_budget = 7, .threads = 1, .prefill_chunk = 37 });
     for (int i = 0; i < 200; i++) {
         int n = i < 40 ? 1 + i : 1 + i * 37 % 300;
         prompt_of((uint32_t)i, n, ids);
@@ -129,7 +130,7 @@ static void the_number_of_drafts_changes_nothing(void **state)
     }
     for (int k = 1; k <= DRAFT_MAX; k++) {
         static const char *const drafters[] = { "script", "ngram" };
-        foray_engine *e = engine_open_path(model, (foray_config) { .spec = drafters[k % 2],
+        foray_engine *e = engine_open_path(tiny_file, (foray_config) { .spec = drafters[k % 2],
                                                                    .spec_tokens = k,
                                                                    .spec_budget = k,
                                                                    .threads = 1,
@@ -141,7 +142,7 @@ static void the_number_of_drafts_changes_nothing(void **state)
     }
     foray_engine *e;
     foray_error err;
-    foray_config config = { .model = model, .spec = "ngram", .spec_tokens = DRAFT_MAX + 1 };
+    foray_config config = { .model = tiny_file, .spec = "ngram", .spec_tokens = DRAFT_MAX + 1 };
     assert_int_equal(foray_open(&config, &e, &err), FORAY_EUSAGE);
     assert_non_null(strstr(err.text, "--spec-tokens"));
 }
@@ -172,7 +173,7 @@ static void rows_have_the_same_bits_in_every_shape(void **state)
     }
     for (int eager = 0; eager <= 1; eager++)
         for (int b = 0; b < 4; b++) {
-            foray_engine *e = engine_open_path(model, (foray_config) { .spec = "script",
+            foray_engine *e = engine_open_path(tiny_file, (foray_config) { .spec = "script",
                                                                        .threads = 2,
                                                                        .graph = eager ? "off" : "auto",
                                                                        .spec_budget = 5,
@@ -245,7 +246,7 @@ static void positions_move_by_what_was_committed(void **state)
     foray_request_config c = asking(ids, 16, 60, 0);
     generate(plain, &c, &base);
     foray_engine *e = engine_open_path(
-        model, (foray_config) {
+        tiny_file, (foray_config) {
                    .spec = "script", .spec_tokens = 4, .spec_budget = 4, .prefill_chunk = 64, .threads = 1 });
     for (int cut = 0; cut <= 2; cut++) { /* all wrong; right twice; all right */
         for (int i = 0; i < 60; i++)
@@ -279,7 +280,7 @@ static void sessions_at_once_are_sessions_alone(void **state)
     int length[SESSIONS];
     foray_request_config c[SESSIONS];
     foray_engine *e = engine_open_path(
-        model, (foray_config) { .spec = "ngram", .spec_budget = 7, .threads = 2, .max_requests = 4 });
+        tiny_file, (foray_config) { .spec = "ngram", .spec_budget = 7, .threads = 2, .max_requests = 4 });
     for (int s = 0; s < SESSIONS; s++)
         prompt_of((uint32_t)s + 70, length[s] = 5 + s, history[s]);
     for (int turn = 0; turn < TURNS; turn++) {
@@ -315,14 +316,14 @@ static void old_contents_of_the_pools_do_not_matter(void **state)
     }
     for (int fresh = 0; fresh < 2; fresh++) {
         foray_engine *e = engine_open_path(
-            model, (foray_config) {
+            tiny_file, (foray_config) {
                        .spec = "ngram", .spec_budget = 7, .threads = 2, .max_requests = 3, .context = 128 });
         pass *p = round_pass(engine_round(e));
         for (int again = 0; again < 3; again++) {
             if (fresh || again) { /* as numbers these are huge, or not numbers at all */
                 memset(cache_pages(engine_cache(e), 0), 0x7f, cache_bytes(engine_cache(e)));
                 memset(p->logits, 0x7f, sizeof(float) * 512 * (size_t)p->max_heads);
-                memset(p->x, 0x7f, sizeof(float) * 64 * (size_t)p->max_rows);
+                memset(p->llama->x, 0x7f, sizeof(float) * 64 * (size_t)p->max_rows);
             }
             generate_all(e, c, REQUESTS, again, got);
             for (int i = 0; i < REQUESTS; i++)
@@ -376,7 +377,7 @@ static void acceptance_does_not_depend_on_the_capacity(void **state)
     foray_request_config c = asking(ids, 20, 60, 0);
     for (int context = 96; context <= 512; context += 52) {
         foray_engine *e = engine_open_path(
-            model,
+            tiny_file,
             (foray_config) {
                 .spec = "ngram", .spec_tokens = 2, .spec_budget = 2, .threads = 1, .context = context });
         foray_request r;
@@ -403,9 +404,9 @@ static void prompt_and_answer_may_fill_the_context_exactly(void **state)
     static text a, b;
     int32_t ids[64];
     foray_engine *base =
-        engine_open_path(model, (foray_config) { .spec = "off", .threads = 1, .context = 64 });
+        engine_open_path(tiny_file, (foray_config) { .spec = "off", .threads = 1, .context = 64 });
     foray_engine *e = engine_open_path(
-        model, (foray_config) { .spec = "ngram", .spec_budget = 7, .threads = 1, .context = 64 });
+        tiny_file, (foray_config) { .spec = "ngram", .spec_budget = 7, .threads = 1, .context = 64 });
     for (int n = 1; n < 64; n += 3) {
         prompt_of(5, n, ids);
         for (int over = -1; over <= 1; over++) {

@@ -12,7 +12,7 @@
 
 enum { LENGTH = 40, PROMPT = 12 };
 
-static const char *model;
+static const char *tiny_file;
 static foray_engine *plain, *script, *ngram;
 static int32_t prompt[PROMPT];
 
@@ -22,14 +22,14 @@ static int open_engines(void **state)
     tiny_spec spec = tiny_default();
     spec.no_text = true;
     spec.layers = 2;
-    model = tiny_gguf(&spec);
+    tiny_file = tiny_gguf(&spec);
     for (int i = 0; i < PROMPT; i++)
         prompt[i] = 100 + i % 5 * 61;
-    plain = engine_open_path(model, (foray_config) { .spec = "off", .threads = 1 });
+    plain = engine_open_path(tiny_file, (foray_config) { .spec = "off", .threads = 1 });
     script = engine_open_path(
-        model, (foray_config) { .spec = "script", .spec_budget = 5, .threads = 1, .max_requests = 8 });
+        tiny_file, (foray_config) { .spec = "script", .spec_budget = 5, .threads = 1, .max_requests = 8 });
     ngram = engine_open_path(
-        model, (foray_config) { .spec = "ngram", .spec_budget = 7, .threads = 1, .max_requests = 8 });
+        tiny_file, (foray_config) { .spec = "ngram", .spec_budget = 7, .threads = 1, .max_requests = 8 });
     return 0;
 }
 
@@ -96,7 +96,7 @@ static void a_seed_does_not_care_what_ran_before(void **state)
     (void)state;
     static text first, later, between;
     foray_engine *e =
-        engine_open_path(model, (foray_config) { .spec = "ngram", .spec_budget = 7, .threads = 1 });
+        engine_open_path(tiny_file, (foray_config) { .spec = "ngram", .spec_budget = 7, .threads = 1 });
     foray_request_config c = asking(1, 7, LENGTH);
     generate(e, &c, &first);
     for (int i = 1; i < 5; i++) {

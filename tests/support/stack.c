@@ -9,7 +9,7 @@ static void check(int rc, const foray_error *err)
         fail_msg("%s", err->text);
 }
 
-void stack_open(stack *s, const char *model, stack_config c)
+void stack_open(stack *s, const char *path, stack_config c)
 {
     foray_error err = { 0 };
     c.threads = c.threads ? c.threads : 1;
@@ -20,11 +20,16 @@ void stack_open(stack *s, const char *model, stack_config c)
     c.spec_tokens = c.spec_tokens ? c.spec_tokens : 5;
     *s = (stack) { .config = c };
     device_config dc = { .threads = c.threads, .shuffle_seed = c.shuffle_seed };
-    check(model_file_open(model, &s->file, &err), &err);
+    check(model_file_open(path, &s->file, &err), &err);
     check(device_open(&dc, &s->device, &err), &err);
-    check(llama_load(s->file, device_lanes(s->device), PAGE_ROWS, NULL, NULL, &s->model, &err), &err);
-    pool_desc pool = kv_pool(&s->model->kv);
-    check(cache_create(s->device, &pool, 1, c.slots, c.context, c.cache_tokens, &s->cache, &err), &err);
+    model_options mo = {
+        .lanes = device_lanes(s->device), .page_rows = PAGE_ROWS, .act_quant = true, .drafter = true
+    };
+    check(model_load(s->file, &mo, &s->model, &err), &err);
+    pool_desc pools[CACHE_MAX_POOLS];
+    int pool_count = model_pools(s->model, round_most_rows(c.prefill_chunk), pools);
+    check(cache_create(s->device, pools, pool_count, c.slots, c.context, c.cache_tokens, &s->cache, &err),
+          &err);
     size_t bytes;
     if (model_file_array(s->file, "tokenizer.ggml.tokens", &bytes))
         check(tokenizer_load(s->file, &s->tokenizer, &err), &err);
@@ -48,7 +53,7 @@ void stack_open(stack *s, const char *model, stack_config c)
                         .prefill_chunk = c.prefill_chunk };
     check(batch_create(&bc, &s->batch, &err), &err);
     s->limits = (request_limits) {
-        .device = s->device, .tokenizer = s->tokenizer, .vocab = s->model->config.vocab, .context = c.context
+        .device = s->device, .tokenizer = s->tokenizer, .vocab = s->model->info.vocab, .context = c.context
     };
 }
 
@@ -61,7 +66,7 @@ void stack_close(stack *s)
         s->drafter->destroy(s->drafter);
     cache_destroy(s->cache);
     tokenizer_free(s->tokenizer);
-    llama_free(s->model);
+    model_free(s->model);
     assert_int_equal(device_bytes(s->device), 0);
     device_close(s->device);
     model_file_close(s->file);

@@ -33,7 +33,7 @@ typedef struct {
     model_file *file;
     tokenizer *tokenizer; /* NULL: the file has none */
     device *device;
-    llama *model;
+    model *model;
     cache *cache;
     drafter *drafter;
     round_loop *round;
@@ -41,7 +41,7 @@ typedef struct {
     request_limits limits;
 } stack;
 
-void stack_open(stack *s, const char *model, stack_config config);
+void stack_open(stack *s, const char *path, stack_config config);
 /* Releases what is held; asserts that every page has come back. */
 void stack_close(stack *s);
 

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "support/tiny.h"
 
-static const char *model;
+static const char *path;
 static const int32_t ids[] = { 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51,
                                52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63 };
 
@@ -17,7 +17,7 @@ static int make_model(void **state)
     tiny_spec spec = tiny_default();
     spec.layers = 1;
     spec.no_text = true;
-    model = tiny_gguf(&spec);
+    path = tiny_gguf(&spec);
     return 0;
 }
 
@@ -59,7 +59,7 @@ static void requests_run_in_the_order_of_their_submission(void **state)
 {
     (void)state;
     stack s;
-    stack_open(&s, model, (stack_config) { .slots = 2 });
+    stack_open(&s, path, (stack_config) { .slots = 2 });
     foray_request r[5];
     for (int i = 0; i < 5; i++) {
         r[i] = submit(&s, 3, 4);
@@ -91,7 +91,7 @@ static void pages_are_promised_before_a_request_runs(void **state)
     (void)state;
     stack s;
     /* 64 tokens: four pages, and one per slot on top: seven. */
-    stack_open(&s, model, (stack_config) { .slots = 3, .context = 64, .cache_tokens = 64 });
+    stack_open(&s, path, (stack_config) { .slots = 3, .context = 64, .cache_tokens = 64 });
     assert_int_equal(cache_bytes(s.cache), 8 * cache_bytes_for(s.cache, 1)); /* and the reserved one */
     foray_request big = submit(&s, 10, 54), bigger = submit(&s, 10, 50), small = submit(&s, 2, 4);
     step(&s);
@@ -118,7 +118,7 @@ static void prompts_and_decoding_alternate(void **state)
 {
     (void)state;
     stack s;
-    stack_open(&s, model, (stack_config) { .slots = 3, .prefill_chunk = 4 });
+    stack_open(&s, path, (stack_config) { .slots = 3, .prefill_chunk = 4 });
     submit(&s, 2, 40);
     step(&s);
     foray_request second = submit(&s, 20, 3), third = submit(&s, 20, 3);
@@ -143,7 +143,7 @@ static void a_prompt_of_one_token_and_one_of_whole_chunks_are_read_in_the_right_
 {
     (void)state;
     stack s;
-    stack_open(&s, model, (stack_config) { .prefill_chunk = 8 });
+    stack_open(&s, path, (stack_config) { .prefill_chunk = 8 });
     static const struct {
         int prompt, steps;
     } rows[] = { { 1, 1 }, { 7, 1 }, { 8, 1 }, { 9, 2 }, { 16, 2 }, { 17, 3 } };
@@ -162,7 +162,7 @@ static void a_release_at_any_moment_gives_everything_back(void **state)
     int32_t alone[12];
     int count;
     stack s;
-    stack_open(&s, model,
+    stack_open(&s, path,
                (stack_config) { .slots = 2, .prefill_chunk = 4, .drafter = "ngram", .spec_budget = 5 });
     foray_request r = submit(&s, 9, 12);
     stack_run(&s);
@@ -202,7 +202,7 @@ static void handles_are_never_used_twice(void **state)
 {
     (void)state;
     stack s;
-    stack_open(&s, model, (stack_config) { 0 });
+    stack_open(&s, path, (stack_config) { 0 });
     foray_request last = 0;
     for (int i = 0; i < 20; i++) {
         foray_request r = submit(&s, 2, 1);
@@ -219,10 +219,11 @@ static void a_request_that_could_never_run_is_refused(void **state)
 {
     (void)state;
     stack s;
-    stack_open(&s, model, (stack_config) { .context = 64 });
+    stack_open(&s, path, (stack_config) { .context = 64 });
     cache *small;
-    pool_desc pool = kv_pool(&s.model->kv);
-    assert_int_equal(cache_create(s.device, &pool, 1, 1, 16, 16, &small, NULL), 0);
+    pool_desc pools[CACHE_MAX_POOLS];
+    int pool_count = model_pools(s.model, 32, pools);
+    assert_int_equal(cache_create(s.device, pools, pool_count, 1, 16, 16, &small, NULL), 0);
     batch_config config = {
         .device = s.device, .cache = small, .round = s.round, .slots = 1, .prefill_chunk = 8
     };
@@ -251,7 +252,7 @@ static int run_with_failure(int n, const int32_t *expected, int waiting)
 {
     stack s;
     int failed = 0, count;
-    stack_open(&s, model,
+    stack_open(&s, path,
                (stack_config) { .slots = 3, .prefill_chunk = 4, .drafter = "script", .spec_budget = 5 });
     foray_request r[3];
     for (int i = 0; i < 3; i++)
@@ -295,7 +296,7 @@ static void a_refused_round_ends_its_own_requests_only(void **state)
     int32_t expected[12];
     int count, rounds_of_one = 0;
     stack s;
-    stack_open(&s, model, (stack_config) { 0 });
+    stack_open(&s, path, (stack_config) { 0 });
     foray_request r = submit(&s, 9, 12);
     stack_run(&s);
     memcpy(expected, stack_tokens(&s, r, &count), sizeof expected);
@@ -316,7 +317,7 @@ static void a_round_without_pages_ends_all_of_its_requests(void **state)
     request *const *delivered;
     int count = 0, thief = 2, taken = 0;
     /* Three slots of the cache, of which the batch uses two. */
-    stack_open(&s, model, (stack_config) { .slots = 3, .context = 64, .cache_tokens = 64 });
+    stack_open(&s, path, (stack_config) { .slots = 3, .context = 64, .cache_tokens = 64 });
     batch_config two = {
         .device = s.device, .cache = s.cache, .round = s.round, .slots = 2, .prefill_chunk = 32
     };
@@ -348,7 +349,7 @@ static void counters_add_up_to_the_tokens(void **state)
     (void)state;
     stack s;
     foray_request_config c = asking(6, 30);
-    stack_open(&s, model, (stack_config) { .slots = 3, .drafter = "script", .spec_budget = 4 });
+    stack_open(&s, path, (stack_config) { .slots = 3, .drafter = "script", .spec_budget = 4 });
     foray_request first = stack_submit(&s, &c);
     stack_run(&s);
     int count;
@@ -398,7 +399,7 @@ static void drafts_behind_an_end_are_not_counted_as_accepted(void **state)
     (void)state;
     stack s;
     foray_request_config c = asking(6, 30);
-    stack_open(&s, model, (stack_config) { .drafter = "script", .spec_budget = 5 });
+    stack_open(&s, path, (stack_config) { .drafter = "script", .spec_budget = 5 });
     foray_request r = stack_submit(&s, &c);
     stack_run(&s);
     int count;

@@ -28,6 +28,8 @@ extern const kernel_impl ref_compress;
 extern const kernel_impl ref_index_score;
 extern const kernel_impl ref_index_select;
 extern const kernel_impl ref_sparse_attention;
+extern const kernel_impl ref_entry_store;
+extern const kernel_impl ref_entry_load;
 extern const kernel_impl ref_route;
 extern const kernel_impl ref_group;
 extern const kernel_impl ref_experts;
