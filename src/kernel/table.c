@@ -72,7 +72,7 @@ static const kernel_row avx2_row = {
     [KERNEL_ENTRY_LOAD] = &ref_entry_load,
     [KERNEL_ROUTE] = &ref_route,
     [KERNEL_GROUP] = &ref_group,
-    [KERNEL_EXPERTS] = &ref_experts,
+    [KERNEL_EXPERTS] = &avx2_experts,
     [KERNEL_COMBINE] = &ref_combine,
 };
 
@@ -100,7 +100,7 @@ static const kernel_row avx512_row = {
     [KERNEL_ENTRY_LOAD] = &ref_entry_load,
     [KERNEL_ROUTE] = &ref_route,
     [KERNEL_GROUP] = &ref_group,
-    [KERNEL_EXPERTS] = &ref_experts,
+    [KERNEL_EXPERTS] = &avx512_experts,
     [KERNEL_COMBINE] = &ref_combine,
 };
 #endif
