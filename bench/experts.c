@@ -2,7 +2,7 @@
  *
  *   bench_experts [--model large|nano] [--type NAME] [--isa NAME] [--rounds N] [--rows N,…] [--threads N]
  *
- * Each pass: a few rows choose at random, are grouped, and go through both products and the sum, as in a model, with a
+ * Each pass: a few rows with random logits are routed, grouped, and go through both products and the sum, as in a model, with a
  * barrier after each kernel. large: 6 of 256 experts of 4096 x 2048 (24 of them in memory of their own, much more than
  * a cache together; the others share it); nano: eight layers of 2 of 8 experts of 256 x 128, which stay in a cache: the
  * fastest of ten passes.
@@ -90,10 +90,10 @@ static void open_layer(const bench *b, expert_block *out)
 static void open_pass(bench *b)
 {
     b->pass = experts_case_pass(&b->shape, MAX_ROWS, 7);
-    const kernel_args args[2] = { experts_case_gate_up(&b->pass, &b->block[0]),
-                                  experts_case_down(&b->pass, &b->block[0]) };
-    for (int i = 0; i < 2; i++) {
-        const size_t bytes = b->table->kernel[KERNEL_EXPERTS].scratch(&args[i]);
+    const kernel_args args[3] = { experts_case_gate_up(&b->pass, &b->block[0]),
+                                  experts_case_down(&b->pass, &b->block[0]), experts_case_route(&b->pass) };
+    for (int i = 0; i < 3; i++) {
+        const size_t bytes = b->table->kernel[i < 2 ? KERNEL_EXPERTS : KERNEL_ROUTE].scratch(&args[i]);
         b->scratch_bytes = bytes > b->scratch_bytes ? bytes : b->scratch_bytes;
     }
     for (int t = 0; t < team_threads(b->team); t++)
@@ -118,6 +118,7 @@ static void pass_thread(void *user, int thread)
 {
     const bench *b = user;
     for (int l = 0; l < b->layers; l++) {
+        run_share(b, KERNEL_ROUTE, experts_case_route(&b->pass), thread);
         run_share(b, KERNEL_GROUP, experts_case_group(&b->pass), thread);
         run_share(b, KERNEL_EXPERTS, experts_case_gate_up(&b->pass, &b->block[l]), thread);
         run_share(b, KERNEL_EXPERTS, experts_case_down(&b->pass, &b->block[l]), thread);
@@ -125,21 +126,12 @@ static void pass_thread(void *user, int thread)
     }
 }
 
-/* Random distinct experts for each row: by the largest of random numbers. */
+/* New logits for the rows: other experts than the last time. */
 static void choose(bench *b)
 {
-    const experts_shape *s = &b->shape;
-    for (int r = 0; r < *b->pass.live; r++)
-        for (int i = 0; i < s->chosen; i++) {
-            int32_t *row = b->pass.choice + r * s->chosen;
-            bool again = true;
-            while (again) {
-                row[i] = (int32_t)(rng_at(5, b->draws++, RNG_TEST, 0, 0).word[0] % (uint32_t)s->experts);
-                again = false;
-                for (int j = 0; j < i; j++)
-                    again |= row[j] == row[i];
-            }
-        }
+    const int n = *b->pass.live * b->shape.experts;
+    for (int i = 0; i < n; i++)
+        b->pass.logits[i] = (float)(int32_t)rng_at(5, b->draws++, RNG_TEST, 0, 0).word[0] * 0x1p-28f;
 }
 
 typedef struct {

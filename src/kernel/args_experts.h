@@ -58,7 +58,7 @@ typedef struct {
     float *out; /* [rows * chosen, w->rows or half of it] */
 } args_experts;
 
-/* out[row] = sum of y[row * chosen + i] over i in order, + add[row]. */
+/* out[row] = sum of y[row * chosen + i] over i in order, + add[row]. add may be out. */
 typedef struct {
     row_count rows;
     const float *y;   /* [rows * chosen, dim] */

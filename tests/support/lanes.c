@@ -30,6 +30,8 @@ float lanes_scalar(lanes_function f, float x)
         return vmath_exp(x);
     case LANES_LOG:
         return vmath_log(x);
+    case LANES_LOG1P:
+        return vmath_log1p(x);
     case LANES_SILU:
         return vmath_silu(x);
     default:

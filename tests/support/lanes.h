@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef enum { LANES_EXP, LANES_LOG, LANES_SILU, LANES_GELU, LANES_FUNCTIONS } lanes_function;
+typedef enum { LANES_EXP, LANES_LOG, LANES_LOG1P, LANES_SILU, LANES_GELU, LANES_FUNCTIONS } lanes_function;
 typedef enum { LANES_AVX2, LANES_AVX512, LANES_SETS } lanes_set;
 
 /* Whether this machine can run the set's functions. */

@@ -59,6 +59,34 @@ static inline __m256 avx2_log(__m256 x)
     return _mm256_blendv_ps(x, y, _mm256_cmp_ps(x, _mm256_set1_ps(INFINITY), _CMP_LT_OQ));
 }
 
+static inline __m256 avx2_log1p(__m256 x)
+{
+    const __m256 one = _mm256_set1_ps(1.0f), sum = _mm256_add_ps(one, x);
+    const __m256 lost = _mm256_sub_ps(x, _mm256_sub_ps(sum, one));
+    const __m256i split = _mm256_set1_epi32(VMATH_LOG_SPLIT);
+    const __m256i u =
+        _mm256_add_epi32(_mm256_castps_si256(sum), _mm256_set1_epi32(0x3f800000 - VMATH_LOG_SPLIT));
+    const __m256 e = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_srai_epi32(u, 23), _mm256_set1_epi32(127)));
+    const __m256 m = _mm256_castsi256_ps(
+        _mm256_add_epi32(_mm256_and_si256(u, _mm256_set1_epi32(0x007fffff)), split));
+    const __m256 f = _mm256_add_ps(_mm256_sub_ps(m, one), _mm256_mul_ps(lost, _mm256_div_ps(m, sum)));
+    const __m256 z = _mm256_mul_ps(f, f);
+    __m256 q = _mm256_fmadd_ps(_mm256_set1_ps(VMATH_LOG_C7), f, _mm256_set1_ps(VMATH_LOG_C6));
+    q = _mm256_fmadd_ps(q, f, _mm256_set1_ps(VMATH_LOG_C5));
+    q = _mm256_fmadd_ps(q, f, _mm256_set1_ps(VMATH_LOG_C4));
+    q = _mm256_fmadd_ps(q, f, _mm256_set1_ps(VMATH_LOG_C3));
+    q = _mm256_fmadd_ps(q, f, _mm256_set1_ps(VMATH_LOG_C2));
+    q = _mm256_fmadd_ps(q, f, _mm256_set1_ps(VMATH_LOG_C1));
+    q = _mm256_fmadd_ps(q, f, _mm256_set1_ps(VMATH_LOG_C0));
+    __m256 y = _mm256_fmadd_ps(q, _mm256_mul_ps(z, f), _mm256_mul_ps(e, _mm256_set1_ps(VMATH_LN2_LOW)));
+    y = _mm256_fmadd_ps(z, _mm256_set1_ps(-0.5f), y);
+    y = _mm256_fmadd_ps(e, _mm256_set1_ps(VMATH_LN2_HIGH), _mm256_add_ps(f, y));
+    const __m256 least = _mm256_set1_ps(-1.0f), at_least = _mm256_cmp_ps(x, least, _CMP_EQ_OQ);
+    const __m256 other = _mm256_blendv_ps(_mm256_set1_ps(NAN), _mm256_set1_ps(-INFINITY), at_least);
+    y = _mm256_blendv_ps(other, y, _mm256_cmp_ps(x, least, _CMP_GT_OQ));
+    return _mm256_blendv_ps(x, y, _mm256_cmp_ps(x, _mm256_set1_ps(INFINITY), _CMP_LT_OQ));
+}
+
 static inline __m256 avx2_silu(__m256 x)
 {
     const __m256 e = avx2_exp(_mm256_xor_ps(x, _mm256_set1_ps(-0.0f)));

@@ -59,6 +59,34 @@ static inline __m512 avx512_log(__m512 x)
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(INFINITY), _CMP_LT_OQ), x, y);
 }
 
+static inline __m512 avx512_log1p(__m512 x)
+{
+    const __m512 one = _mm512_set1_ps(1.0f), sum = _mm512_add_ps(one, x);
+    const __m512 lost = _mm512_sub_ps(x, _mm512_sub_ps(sum, one));
+    const __m512i split = _mm512_set1_epi32(VMATH_LOG_SPLIT);
+    const __m512i u =
+        _mm512_add_epi32(_mm512_castps_si512(sum), _mm512_set1_epi32(0x3f800000 - VMATH_LOG_SPLIT));
+    const __m512 e = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_srai_epi32(u, 23), _mm512_set1_epi32(127)));
+    const __m512 m = _mm512_castsi512_ps(
+        _mm512_add_epi32(_mm512_and_si512(u, _mm512_set1_epi32(0x007fffff)), split));
+    const __m512 f = _mm512_add_ps(_mm512_sub_ps(m, one), _mm512_mul_ps(lost, _mm512_div_ps(m, sum)));
+    const __m512 z = _mm512_mul_ps(f, f);
+    __m512 q = _mm512_fmadd_ps(_mm512_set1_ps(VMATH_LOG_C7), f, _mm512_set1_ps(VMATH_LOG_C6));
+    q = _mm512_fmadd_ps(q, f, _mm512_set1_ps(VMATH_LOG_C5));
+    q = _mm512_fmadd_ps(q, f, _mm512_set1_ps(VMATH_LOG_C4));
+    q = _mm512_fmadd_ps(q, f, _mm512_set1_ps(VMATH_LOG_C3));
+    q = _mm512_fmadd_ps(q, f, _mm512_set1_ps(VMATH_LOG_C2));
+    q = _mm512_fmadd_ps(q, f, _mm512_set1_ps(VMATH_LOG_C1));
+    q = _mm512_fmadd_ps(q, f, _mm512_set1_ps(VMATH_LOG_C0));
+    __m512 y = _mm512_fmadd_ps(q, _mm512_mul_ps(z, f), _mm512_mul_ps(e, _mm512_set1_ps(VMATH_LN2_LOW)));
+    y = _mm512_fmadd_ps(z, _mm512_set1_ps(-0.5f), y);
+    y = _mm512_fmadd_ps(e, _mm512_set1_ps(VMATH_LN2_HIGH), _mm512_add_ps(f, y));
+    const __m512 least = _mm512_set1_ps(-1.0f);
+    y = _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, least, _CMP_GT_OQ), _mm512_set1_ps(NAN), y);
+    y = _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, least, _CMP_EQ_OQ), y, _mm512_set1_ps(-INFINITY));
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(INFINITY), _CMP_LT_OQ), x, y);
+}
+
 static inline __m512 avx512_silu(__m512 x)
 {
     const __m512 e = avx512_exp(_mm512_xor_ps(x, _mm512_set1_ps(-0.0f)));

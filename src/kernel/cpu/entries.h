@@ -49,6 +49,7 @@ extern const kernel_impl avx2_latent_store;
 extern const kernel_impl avx2_compress;
 extern const kernel_impl avx2_index_score;
 extern const kernel_impl avx2_sparse_attention;
+extern const kernel_impl avx2_route;
 extern const kernel_impl avx2_experts;
 
 extern const kernel_impl avx512_quant;
@@ -57,6 +58,7 @@ extern const kernel_impl avx512_attention;
 extern const kernel_impl avx512_sample;
 extern const kernel_impl avx512_index_score;
 extern const kernel_impl avx512_sparse_attention;
+extern const kernel_impl avx512_route;
 extern const kernel_impl avx512_experts;
 
 #endif

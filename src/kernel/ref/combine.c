@@ -5,6 +5,8 @@
  */
 #include "kernel/cpu/entries.h"
 
+enum { PIECE = 64 }; /* sums side by side */
+
 static int combine_tiles(const kernel_args *args)
 {
     return rows_live(args->combine.rows);
@@ -14,15 +16,20 @@ static void combine_run(const kernel_args *args, int tile, void *scratch)
 {
     (void)scratch;
     const args_combine *a = &args->combine;
-    const size_t dim = (size_t)a->dim;
-    const float *y = a->y + (size_t)tile * (size_t)a->chosen * dim;
-    const float *add = a->add ? a->add + (size_t)tile * dim : NULL;
-    float *out = a->out + (size_t)tile * dim;
-    for (size_t k = 0; k < dim; k++) {
-        float sum = y[k];
+    const size_t dim = (size_t)a->dim, first = (size_t)tile * dim;
+    const float *y = a->y + first * (size_t)a->chosen;
+    for (size_t k = 0; k < dim; k += PIECE) {
+        const size_t n = dim - k < PIECE ? dim - k : PIECE;
+        float sum[PIECE];
+        for (size_t j = 0; j < n; j++)
+            sum[j] = y[k + j];
         for (int i = 1; i < a->chosen; i++)
-            sum += y[(size_t)i * dim + k];
-        out[k] = add ? sum + add[k] : sum;
+            for (size_t j = 0; j < n; j++)
+                sum[j] += y[(size_t)i * dim + k + j];
+        for (size_t j = 0; a->add && j < n; j++)
+            sum[j] += a->add[first + k + j];
+        for (size_t j = 0; j < n; j++)
+            a->out[first + k + j] = sum[j];
     }
 }
 

@@ -53,7 +53,7 @@ int route_tiles(const kernel_args *args)
 
 size_t route_scratch(const kernel_args *args)
 {
-    return 2 * (size_t)args->route.experts * sizeof(float);
+    return 2 * (size_t)route_padded(args->route.experts) * sizeof(float);
 }
 
 /* Integers in the order of the keys, none of which is -0. */
@@ -66,8 +66,8 @@ static int32_t rank(float key)
 static void route_run(const kernel_args *args, int tile, void *scratch)
 {
     const args_route *a = &args->route;
-    float *score = scratch;                                 /* [experts] */
-    int32_t *key = (int32_t *)(void *)(score + a->experts); /* [experts] */
+    float *score = scratch;                                               /* [experts] */
+    int32_t *key = (int32_t *)(void *)(score + route_padded(a->experts)); /* [experts] */
     if (!route_by_table(a, tile, score)) {
         for (int e = 0; e < a->experts; e++) {
             score[e] = route_score(a->logits[(size_t)tile * (size_t)a->experts + (size_t)e]);

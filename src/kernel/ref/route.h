@@ -19,8 +19,13 @@ void route_weigh(const args_route *a, int row, const float *score);
 /* A hash layer's choice[row] and the scores of those experts; false, and nothing done, without a table. */
 bool route_by_table(const args_route *a, int row, float *score);
 
-/* The tiles and the scratch of the kernel: two arrays of a word per expert. */
+/* The tiles of the kernel, and its scratch: two arrays of a word per expert, each padded to whole registers. */
 int route_tiles(const kernel_args *args);
 size_t route_scratch(const kernel_args *args);
+
+static inline int route_padded(int experts)
+{
+    return (experts + 15) / 16 * 16;
+}
 
 #endif
