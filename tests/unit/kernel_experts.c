@@ -306,7 +306,7 @@ static void an_expert_gives_what_its_matmul_gives(void **state)
                                   .dim = 64,
                                   .width = 32,
                                   .experts = 5,
-                                  .chosen = 2,
+                                  .chosen = 3,
                                   .max_rows = 6,
                                   .limit = 0.4f,
                                   .norm = true };
@@ -314,8 +314,8 @@ static void an_expert_gives_what_its_matmul_gives(void **state)
         experts_pass p = experts_case_pass(&s, 6, 4);
         expert_block b = pack(&weights, 16);
         experts_case_run(ref, &p, &b, true);
-        for (int pair = 0; pair < 12; pair++) {
-            const int row = pair / 2, e = p.choice[pair];
+        for (int pair = 0; pair < 18; pair++) {
+            const int row = pair / 3, e = p.choice[pair];
             float inner[32], y[64];
             kernel_args up = { .matmul = { .rows = { .max = 1 },
                                            .w = &b.gate_up[e],
@@ -335,8 +335,8 @@ static void an_expert_gives_what_its_matmul_gives(void **state)
             assert_memory_equal(y, p.y + pair * s.dim, sizeof y);
         }
         for (int i = 0; i < 6 * s.dim; i++) {
-            const float *y = p.y + i / s.dim * 2 * s.dim + i % s.dim;
-            assert_true(p.out[i] == (y[0] + y[s.dim]) + p.add[i]);
+            const float *y = p.y + i / s.dim * 3 * s.dim + i % s.dim;
+            assert_true(p.out[i] == ((y[0] + y[s.dim]) + y[2 * s.dim]) + p.add[i]);
         }
         experts_free(&b);
         experts_case_free_pass(&p);
