@@ -21,8 +21,9 @@
 
 enum { SCALED_HEADER = 64, SCALED_F8_COLS = 128, SCALED_FP4_COLS = 32, SCALED_I8_MAX_COLS = 132000 };
 
-/* e8m0 scales that are ordinary: 2^-24 … 2^4 (packed_weight.ordinary). */
-enum { SCALED_MIN = 127 - 24, SCALED_MAX = 127 + 4 };
+/* What is ordinary (packed_weight.ordinary): e8m0 scales of 2^-22 … 2^2 and as many columns. Then a vector kernel may
+ * multiply codes first and scales afterwards: kernel/cpu/matmul.h. */
+enum { SCALED_MIN = 127 - 22, SCALED_MAX = 127 + 2, SCALED_COLS = 32768 };
 
 static inline bool scaled_is(dtype type)
 {

@@ -284,7 +284,7 @@ static bool plan_matrix(const weight_source *sources, int count, bool interleave
     w->groups = interleave ? count * ((sources[0].rows - 1) / lanes + 1) : (w->rows - 1) / lanes + 1;
     w->group_bytes = group_bytes(type, cols, lanes);
     w->form = weight_form(type, rounded);
-    w->ordinary = scaled_is(type);
+    w->ordinary = scaled_is(type) && cols <= SCALED_COLS;
     const bool fits = dtype_bytes(type, (uint64_t)w->rows * (uint64_t)cols, &w->file_bytes) &&
            mem_size_mul((size_t)w->groups, w->group_bytes, &w->bytes);
     for (int i = 0; fits && i < count; i++)

@@ -44,7 +44,7 @@ typedef struct {
     uint8_t *data; /* [groups][group_bytes], MEM_WEIGHTS */
     size_t bytes;
     activation_form form;
-    bool ordinary;       /* F8_E4M3, F4_E2M1, MXFP4: scales between 2^-24 and 2^4, no NaN; I8: true */
+    bool ordinary;       /* F8_E4M3, F4_E2M1, MXFP4: neither scales nor codes are odd (kernel/scaled.h) */
     uint64_t file_bytes; /* of the same matrix in the file: what decode must read at least */
 } packed_weight;
 

@@ -19,9 +19,13 @@ void avx2_dot_q8_0(const matmul_dot *job);
 void avx2_dot_q4_k(const matmul_dot *job);
 void avx2_dot_q5_k(const matmul_dot *job);
 void avx2_dot_q6_k(const matmul_dot *job);
+void avx2_dot_f8(const matmul_dot *job);
+void avx2_dot_fp4(const matmul_dot *job);
+void avx2_dot_i8(const matmul_dot *job);
 
-/* matmul_ops.widen and .prepare. */
+/* matmul_ops.widen and .prepare; of types of kernel/scaled.h, for the first. */
 void avx2_widen(dtype type, const uint8_t *group, int first, int last, float *out);
+void avx2_widen_scaled(dtype type, const uint8_t *group, int first, int last, float *out);
 void avx2_prepare_panel(activation_form form, const float *x, size_t stride, int rows, int cols,
                         const float *norm, float eps, void *panel);
 

@@ -8,9 +8,10 @@
 
 #include "kernel/cpu/avx2_matmul.h"
 #include "kernel/cpu/avx2_reduce.h"
+#include "kernel/cpu/avx2_round.h"
 #include "kernel/cpu/entries.h"
 
-enum { BATCH = 4, BLOCK = 32 };
+enum { BATCH = 4, BLOCK = 32, GROUP = 128 /* of F8 */ };
 
 /* Eight values from x, normalised where there is a norm. */
 MATMUL_TEMPLATE __m256 load(const float *x, const float *norm, __m256 s)
@@ -155,12 +156,87 @@ static void prepare_row_f32(const float *x, int first, int cols, const float *no
         out[(size_t)k * (size_t)rows] = norm ? (x[k] * s) * norm[k] : x[k];
 }
 
+/* Columns [k, k + n) of a row, n <= 128, with zeros up to a multiple of 8. Returns that multiple. */
+static int load_values(const float *x, int k, int n, const float *norm, float s, float out[GROUP])
+{
+    int i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(out + i, load(x + k + i, norm ? norm + k + i : NULL, _mm256_set1_ps(s)));
+    for (; i < n; i++)
+        out[i] = norm ? (x[k + i] * s) * norm[k + i] : x[k + i];
+    for (; i % 8 != 0; i++)
+        out[i] = 0;
+    return i;
+}
+
+/* A panel of F8: its rows are rounded beside each other, then turned. */
+static void prepare_panel_f8(const float *x, size_t stride, int rows, int cols, const float *norm,
+                             const float s[4], float *out)
+{
+    for (int k = 0; k < cols; k += GROUP) {
+        const int n = cols - k < GROUP ? cols - k : GROUP;
+        float rounded[4][GROUP], *to = out + (size_t)k * (size_t)rows;
+        for (int r = 0; r < rows; r++) {
+            const int padded = load_values(x + (size_t)r * stride, k, n, norm, s[r], rounded[r]);
+            avx2_round_group_f8(rounded[r], padded, rounded[r]);
+        }
+        const int done = rows == 4 ? prepare_four_rows(rounded[0], GROUP, n, NULL, s, to) : 0;
+        for (int r = 0; r < rows; r++)
+            prepare_row_f32(rounded[r], done, n, NULL, 1, to + r, rows);
+    }
+}
+
+/* Eight integers: clamped, a NaN to -127. */
+MATMUL_TEMPLATE __m256i to_i8(__m256 v)
+{
+    v = _mm256_max_ps(v, _mm256_set1_ps(-127.0f));
+    return _mm256_cvtps_epi32(_mm256_min_ps(v, _mm256_set1_ps(127.0f)));
+}
+
+/* One row of int8 in a panel: its head, and its words from `words` on, `rows` apart. */
+static void prepare_row_i8(const float *x, int cols, const float *norm, float s, i8_head *head,
+                           uint8_t *words, int rows)
+{
+    float v[GROUP];
+    int8_t q[GROUP];
+    int sum = 0;
+    __m256i top = _mm256_setzero_si256();
+    for (int k = 0; k < cols; k += GROUP) {
+        const int padded = load_values(x, k, cols - k < GROUP ? cols - k : GROUP, norm, s, v);
+        for (int i = 0; i < padded; i += 8)
+            top = avx2_top(top, _mm256_loadu_ps(v + i));
+    }
+    head->scale = vmath_float(avx2_largest(top)) / 127.0f;
+    for (int k = 0; k < cols; k += GROUP) {
+        const int n = cols - k < GROUP ? cols - k : GROUP, padded = load_values(x, k, n, norm, s, v);
+        for (int i = 0; i < padded; i += 8) {
+            const __m256i eight = to_i8(_mm256_div_ps(_mm256_loadu_ps(v + i), _mm256_set1_ps(head->scale)));
+            const __m128i words16 =
+                _mm_packs_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+            _mm_storel_epi64((__m128i *)(q + i), _mm_packs_epi16(words16, words16));
+        }
+        if (head->scale == 0)
+            __builtin_memset(q, 0, sizeof q);
+        for (int i = 0; i < padded; i++) {
+            q[i] = i < n ? q[i] : 0;
+            sum += q[i];
+        }
+        for (int i = 0; i < n; i += 4)
+            __builtin_memcpy(words + (size_t)((k + i) / 4) * 4 * (size_t)rows, q + i, 4);
+    }
+    head->offset = -128 * sum;
+}
+
 void avx2_prepare_panel(activation_form form, const float *x, size_t stride, int rows, int cols,
                         const float *norm, float eps, void *panel)
 {
     float s[MATMUL_MAX_PANEL];
     for (int r = 0; r < rows; r++)
         s[r] = norm ? reduce_rms_scale(avx2_sum_squares(x + (size_t)r * stride, cols), cols, eps) : 1.0f;
+    if (form == ACTIVATION_F8) {
+        prepare_panel_f8(x, stride, rows, cols, norm, s, panel);
+        return;
+    }
     int done = 0;
     if (form == ACTIVATION_F32 && rows == 4)
         done = prepare_four_rows(x, stride, cols, norm, s, panel);
@@ -168,6 +244,9 @@ void avx2_prepare_panel(activation_form form, const float *x, size_t stride, int
         const float *row = x + (size_t)r * stride;
         if (form == ACTIVATION_Q8)
             prepare_row_q8(row, cols, norm, s[r], (q8_block *)panel + r, rows);
+        else if (form == ACTIVATION_I8)
+            prepare_row_i8(row, cols, norm, s[r], (i8_head *)panel + r,
+                           (uint8_t *)((i8_head *)panel + rows) + 4 * r, rows);
         else
             prepare_row_f32(row, done, cols, norm, s[r], (float *)panel + r, rows);
     }

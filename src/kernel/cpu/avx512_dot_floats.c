@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include "kernel/cpu/avx512_matmul.h"
+#include "kernel/scaled.h"
 
 enum { LANES = 16 };
 
@@ -126,7 +127,9 @@ MATMUL_TEMPLATE void widen(dtype type, const uint8_t *group, int first, int last
 
 void avx512_widen(dtype type, const uint8_t *group, int first, int last, float *out)
 {
-    if (type == DTYPE_F16)
+    if (scaled_is(type))
+        avx512_widen_scaled(type, group, first, last, out);
+    else if (type == DTYPE_F16)
         widen(DTYPE_F16, group, first, last, out);
     else
         widen(DTYPE_BF16, group, first, last, out);

@@ -8,9 +8,10 @@
 
 #include "kernel/cpu/avx512_matmul.h"
 #include "kernel/cpu/avx512_reduce.h"
+#include "kernel/cpu/avx512_round.h"
 #include "kernel/cpu/entries.h"
 
-enum { BATCH = 4, BLOCK = 32 };
+enum { BATCH = 4, BLOCK = 32, GROUP = 128 /* of F8 */ };
 
 /* Sixteen values from x, normalised where there is a norm. */
 MATMUL_TEMPLATE __m512 load(const float *x, const float *norm, __m512 s, __mmask16 mask)
@@ -164,20 +165,100 @@ static int prepare_eight_rows(const float *x, size_t stride, int cols, const flo
     return k;
 }
 
+/* Sixteen columns (or those in mask) of one row of a panel of f32. */
+MATMUL_TEMPLATE void put_columns(float *out, int rows, __mmask16 mask, __m512 v)
+{
+    const __m512i place = _mm512_mullo_epi32(
+        _mm512_set1_epi32(rows), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+    if (rows == 1)
+        _mm512_mask_storeu_ps(out, mask, v);
+    else
+        _mm512_mask_i32scatter_ps(out, mask, place, v, 4);
+}
+
+static __mmask16 mask_of(int left)
+{
+    return left >= 16 ? 0xffff : left > 0 ? avx512_mask_below(left) : 0;
+}
+
 /* Columns from `first` on of one row of a panel of f32. */
 static void prepare_row_f32(const float *x, int first, int cols, const float *norm, __m512 s, float *out,
                             int rows)
 {
-    const __m512i place = _mm512_mullo_epi32(
-        _mm512_set1_epi32(rows), _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
     for (int k = first; k < cols; k += 16) {
-        const __mmask16 mask = cols - k >= 16 ? 0xffff : avx512_mask_below(cols - k);
-        const __m512 v = load(x + k, norm ? norm + k : NULL, s, mask);
-        if (rows == 1)
-            _mm512_mask_storeu_ps(out + k, mask, v);
-        else
-            _mm512_mask_i32scatter_ps(out + (size_t)k * (size_t)rows, mask, place, v, 4);
+        const __mmask16 mask = mask_of(cols - k);
+        put_columns(out + (size_t)k * (size_t)rows, rows, mask, load(x + k, norm ? norm + k : NULL, s, mask));
     }
+}
+
+/* Columns [k, k + 128) of a row, rounded. */
+static void round_group(const float *x, int k, int cols, const float *norm, __m512 s, __m512 v[GROUP / 16])
+{
+    for (int i = 0; i < GROUP / 16; i++) {
+        const int at = k + 16 * i;
+        v[i] = load(x + at, norm ? norm + at : NULL, s, mask_of(cols - at));
+    }
+    avx512_round_group_f8(v, GROUP / 16);
+}
+
+static void prepare_row_f8(const float *x, int cols, const float *norm, __m512 s, float *out, int rows)
+{
+    for (int k = 0; k < cols; k += GROUP) {
+        __m512 v[GROUP / 16];
+        round_group(x, k, cols, norm, s, v);
+        for (int i = 0; i < GROUP / 16 && k + 16 * i < cols; i++)
+            put_columns(out + (size_t)(k + 16 * i) * (size_t)rows, rows, mask_of(cols - k - 16 * i), v[i]);
+    }
+}
+
+/* A whole panel: eight rows are rounded beside each other, then turned. */
+static void prepare_panel_f8(const float *x, size_t stride, int rows, int cols, const float *norm,
+                             const float s[8], float *out)
+{
+    int k = 0;
+    for (; rows == 8 && k + GROUP <= cols; k += GROUP) {
+        float rounded[8][GROUP];
+        for (int r = 0; r < 8; r++) {
+            __m512 v[GROUP / 16];
+            round_group(x + (size_t)r * stride, k, cols, norm, _mm512_set1_ps(s[r]), v);
+            for (int i = 0; i < GROUP / 16; i++)
+                _mm512_storeu_ps(rounded[r] + 16 * i, v[i]);
+        }
+        prepare_eight_rows(rounded[0], GROUP, GROUP, NULL, s, out + (size_t)k * 8);
+    }
+    for (int r = 0; r < rows; r++)
+        prepare_row_f8(x + (size_t)r * stride + k, cols - k, norm ? norm + k : NULL, _mm512_set1_ps(s[r]),
+                       out + (size_t)k * (size_t)rows + r, rows);
+}
+
+/* Sixteen integers: clamped, a NaN to -127. */
+MATMUL_TEMPLATE __m512i to_i8(__m512 v)
+{
+    v = _mm512_max_ps(v, _mm512_set1_ps(-127.0f));
+    return _mm512_cvtps_epi32(_mm512_min_ps(v, _mm512_set1_ps(127.0f)));
+}
+
+/* One row of int8 in a panel: its head, and its words from `words` on, `rows` apart. */
+static void prepare_row_i8(const float *x, int cols, const float *norm, __m512 s, i8_head *head,
+                           uint8_t *words, int rows)
+{
+    __m512i top = _mm512_setzero_si512(), sum = top;
+    for (int k = 0; k < cols; k += 16)
+        top = _mm512_max_epu32(top,
+                               avx512_magnitude(load(x + k, norm ? norm + k : NULL, s, mask_of(cols - k))));
+    head->scale = vmath_float(_mm512_reduce_max_epu32(top)) / 127.0f;
+    const __mmask16 any = head->scale == 0 ? 0 : 0xffff;
+    for (int k = 0; k < cols; k += 16) {
+        const __mmask16 mask = mask_of(cols - k) & any;
+        const __m512 v = load(x + k, norm ? norm + k : NULL, s, mask);
+        const __m512i q = _mm512_maskz_mov_epi32(mask, to_i8(_mm512_div_ps(v, _mm512_set1_ps(head->scale))));
+        int32_t word[4];
+        sum = _mm512_add_epi32(sum, q);
+        _mm_storeu_si128((__m128i *)word, _mm512_cvtepi32_epi8(q));
+        for (int i = 0; i < 4 && k + 4 * i < cols; i++)
+            __builtin_memcpy(words + (size_t)(k / 4 + i) * 4 * (size_t)rows, &word[i], 4);
+    }
+    head->offset = -128 * _mm512_reduce_add_epi32(sum);
 }
 
 void avx512_prepare_panel(activation_form form, const float *x, size_t stride, int rows, int cols,
@@ -186,15 +267,23 @@ void avx512_prepare_panel(activation_form form, const float *x, size_t stride, i
     float s[MATMUL_MAX_PANEL];
     for (int r = 0; r < rows; r++)
         s[r] = norm ? reduce_rms_scale(avx512_sum_squares(x + (size_t)r * stride, cols), cols, eps) : 1.0f;
+    if (form == ACTIVATION_F8) {
+        prepare_panel_f8(x, stride, rows, cols, norm, s, panel);
+        return;
+    }
     int done = 0;
     if (form == ACTIVATION_F32 && rows == 8)
         done = prepare_eight_rows(x, stride, cols, norm, s, panel);
     for (int r = 0; r < rows; r++) {
         const float *row = x + (size_t)r * stride;
+        const __m512 sr = _mm512_set1_ps(s[r]);
         if (form == ACTIVATION_Q8)
-            prepare_row_q8(row, cols, norm, _mm512_set1_ps(s[r]), (q8_block *)panel + r, rows);
+            prepare_row_q8(row, cols, norm, sr, (q8_block *)panel + r, rows);
+        else if (form == ACTIVATION_I8)
+            prepare_row_i8(row, cols, norm, sr, (i8_head *)panel + r,
+                           (uint8_t *)((i8_head *)panel + rows) + 4 * r, rows);
         else
-            prepare_row_f32(row, done, cols, norm, _mm512_set1_ps(s[r]), (float *)panel + r, rows);
+            prepare_row_f32(row, done, cols, norm, sr, (float *)panel + r, rows);
     }
 }
 

@@ -7,10 +7,6 @@
 
 #include <string.h>
 
-#include <math.h>
-
-#include "kernel/ref/prepare.h"
-#include "kernel/ref/round.h"
 #include "kernel/scaled.h"
 
 enum {
@@ -23,7 +19,8 @@ enum {
     WIDE_BLOCK = 128,            /* … and of floats, whose weights are widened once for all of them */
     WIDE_COLS = 128, /* columns of f32 weights at a time: three groups fit the first-level cache */
     WIDE_GROUPS = 3,
-    AHEAD = 8 << 10, /* how far ahead of its loads a stream of weights is prefetched, in bytes */
+    WIDENED_COLS = 32, /* columns of scaled weights at a time, for few rows */
+    AHEAD = 8 << 10,   /* how far ahead of its loads a stream of weights is prefetched, in bytes */
 };
 
 typedef struct {
@@ -106,46 +103,12 @@ size_t matmul_scratch(const kernel_args *args)
     return own_bytes(a) + matmul_walk_scratch(a->w);
 }
 
-/* Until the vector forms are there: panels of F8 and I8, one row after the other. */
-static void prepare_scaled(const matmul_ops *ops, activation_form form, const float *x, size_t stride,
-                           int rows, int cols, const float *norm, float eps, void *panel)
-{
-    for (int r = 0; form == ACTIVATION_I8 && r < rows; r++) {
-        i8_head row[SCALED_I8_MAX_COLS / sizeof(i8_head) + 2];
-        ref_prepare_row(form, x + (size_t)r * stride, cols, norm, eps, row);
-        ((i8_head *)panel)[r] = row[0];
-        uint8_t *words = (uint8_t *)panel + (size_t)rows * sizeof(i8_head);
-        for (int j = 0; j < (cols + 3) / 4; j++)
-            memcpy(words + 4 * (j * rows + r), (char *)(row + 1) + 4 * j, 4);
-    }
-    if (form == ACTIVATION_I8)
-        return;
-    float *p = panel, group[SCALED_F8_COLS];
-    ops->prepare(ACTIVATION_F32, x, stride, rows, cols, norm, eps, panel);
-    for (int k = 0; k < cols; k += SCALED_F8_COLS)
-        for (int r = 0; r < rows; r++) {
-            const int n = cols - k < SCALED_F8_COLS ? cols - k : SCALED_F8_COLS;
-            for (int i = 0; i < n; i++)
-                group[i] = p[(k + i) * rows + r];
-            round_group_f8(group, n, group);
-            for (int i = 0; i < n; i++)
-                p[(k + i) * rows + r] = group[i];
-        }
-}
-
-static void prepare_vector(const matmul_ops *ops, activation_form form, const float *x, size_t stride,
-                           int rows, int cols, const float *norm, float eps, void *panel)
-{
-    ops->prepare(form, x, stride, rows, cols, norm, eps, panel);
-}
-
 static void prepare_panels(const matmul_ops *ops, activation_form form, const float *x, size_t stride,
                            int first, int rows, int cols, const float *norm, float eps, void *data)
 {
     for (int r = first; r < first + rows; r += ops->panel) {
         const int n = first + rows - r < ops->panel ? first + rows - r : ops->panel;
-        (form == ACTIVATION_F8 || form == ACTIVATION_I8 ? prepare_scaled : prepare_vector)(
-            ops, form, x + (size_t)r * stride, stride, n, cols, norm, eps, panel_at(form, cols, data, r));
+        ops->prepare(form, x + (size_t)r * stride, stride, n, cols, norm, eps, panel_at(form, cols, data, r));
     }
 }
 
@@ -189,45 +152,33 @@ static void finish_unit(const matmul_walk *t, int unit, int row, int rows, const
     t->finish(t->job, unit * t->ops->lanes, row, rows, y, y + rows * t->ops->lanes);
 }
 
-/* Until the vector forms are there. */
-static void widen_scaled(const packed_weight *w, int group, int first, int last, float *out)
+/* Weights of kernel/scaled.h as their values: what is not ordinary, and activations that are not rounded. */
+static void dot_widened(const matmul_walk *t, const matmul_dot *job)
 {
-    float row[SCALED_I8_MAX_COLS];
-    for (int lane = 0; lane < w->lanes; lane++) {
-        scaled_read_row(w, group, lane, row);
-        for (int k = first; k < last; k++)
-            out[(k - first) * w->lanes + lane] = row[k];
+    float wide[MATMUL_STREAMS][WIDENED_COLS * MATMUL_MAX_LANES] __attribute__((aligned(64)));
+    matmul_dot piece = *job;
+    for (int k = 0; k < job->cols; k += WIDENED_COLS) {
+        const int end = job->cols - k < WIDENED_COLS ? job->cols : k + WIDENED_COLS;
+        for (int g = 0; g < job->groups; g++) {
+            t->ops->widen(t->w->type, job->w[g], k, end, wide[g]);
+            piece.w[g] = (const uint8_t *)wide[g];
+        }
+        piece.cols = end - k;
+        piece.x = (const float *)job->x + (size_t)k * (size_t)job->rows;
+        piece.ahead = 0;
+        t->ops->dot[DTYPE_F32](&piece);
     }
 }
 
-static void dot_scaled(const matmul_walk *t, const int *unit, const matmul_dot *job)
+static void run_dot(const matmul_walk *t, const matmul_dot *job)
 {
     const packed_weight *w = t->w;
-    const int per = t->groups_per_unit;
-    for (int g = 0; g < job->groups; g++)
-        for (int lane = 0; lane < w->lanes; lane++) {
-            const int group = unit[g / per] * per + g % per;
-            float *y = job->y + g * job->rows * w->lanes + lane;
-            int8_t q[SCALED_I8_MAX_COLS];
-            float v[SCALED_I8_MAX_COLS];
-            if (w->form != ACTIVATION_I8) {
-                scaled_read_row(w, group, lane, v);
-                for (int r = 0; r < job->rows; r++)
-                    for (int k = 0; k < w->cols; k++)
-                        y[r * w->lanes] =
-                            fmaf(v[k], ((const float *)job->x)[k * job->rows + r], y[r * w->lanes]);
-                continue;
-            }
-            const float scale = scaled_read_codes(w, group, lane, q);
-            const i8_head *head = job->x;
-            const int8_t *x = (const int8_t *)(head + job->rows);
-            for (int r = 0; r < job->rows; r++) {
-                int sum = 0;
-                for (int k = 0; k < w->cols; k++)
-                    sum += q[k] * x[(k / 4 * job->rows + r) * 4 + k % 4];
-                y[r * w->lanes] = ((float)sum * head[r].scale) * scale;
-            }
-        }
+    const bool direct =
+        !scaled_is(w->type) || w->form == ACTIVATION_I8 || (w->form == ACTIVATION_F8 && w->ordinary);
+    if (direct)
+        t->ops->dot[w->type](job);
+    else
+        dot_widened(t, job);
 }
 
 /* Some units side by side, each panel of rows in turn while their weights are in a cache. */
@@ -245,10 +196,7 @@ static void run_units(const matmul_walk *t, const int *unit, int units)
         job.y = y;
         const int unit_sums = per * job.rows * t->ops->lanes;
         memset(y, 0, (size_t)(units * unit_sums) * sizeof y[0]);
-        if (scaled_is(w->type))
-            dot_scaled(t, unit, &job);
-        else
-            t->ops->dot[w->type](&job);
+        run_dot(t, &job);
         for (int i = 0; i < units; i++)
             finish_unit(t, unit[i], row, job.rows, y + i * unit_sums);
     }
@@ -288,9 +236,7 @@ static void run_wide(const matmul_walk *t, int first_unit, int last_unit, wide_s
             matmul_dot job = { .groups = groups, .cols = end - k };
             for (int g = 0; g < groups; g++) {
                 const uint8_t *group = group_at(t, unit * per + g);
-                if (scaled_is(w->type))
-                    widen_scaled(w, unit * per + g, k, end, s->wide[g]);
-                else if (w->type != DTYPE_F32)
+                if (w->type != DTYPE_F32)
                     t->ops->widen(w->type, group, k, end, s->wide[g]);
                 job.w[g] = w->type != DTYPE_F32 ? (const uint8_t *)s->wide[g]
                                                 : group + (size_t)k * (size_t)lanes * sizeof(float);

@@ -7,6 +7,14 @@
  *           far-apart streams faster than one, and their dependency chains overlap.
  *   panel   the rows that one call of a dot computes (kernel/panel.h).
  *
+ * Scales after sums. The definition multiplies w = code * scale with x, one fma after another. For a block of columns with
+ * one power-of-two scale s, a dot may instead divide its sums by s, add code * x, and multiply by s again: every
+ * intermediate result then is the defined one over s, and has the same bits but for the exponent, unless one of the two
+ * is a denormal or overflows. Of ordinary weights (kernel/scaled.h) and activations of form F8 none is: sums are
+ * multiples of 2^-31 2^-9 2^-22 (units of activations, codes, scales) and below 2^15 448 2^2 2^87, and both stay so when
+ * divided by a scale, even one of 2^-14 … 2^10 for codes that a format holds as 2^-8 of themselves. All other weights and
+ * activations take `widen`.
+ *
  * Threads: as kernel/impl.h says; a tile writes outputs that no other tile writes.
  */
 #ifndef FORAY_KERNEL_CPU_MATMUL_H
@@ -34,9 +42,11 @@ typedef void matmul_finish(const void *job, int first, int row, int rows, const 
 typedef struct {
     int lanes, panel;                  /* weight rows per group, activation rows per panel */
     int streams[MATMUL_MAX_PANEL + 1]; /* groups at once for few rows, by number of rows */
-    void (*dot[DTYPE_COUNT])(const matmul_dot *job);
+    void (*dot[DTYPE_COUNT])(
+        const matmul_dot *job); /* F8_E4M3, e2m1: ordinary and F8; I8: I8, all columns at once */
 
-    /* Columns [first, last) of a group of F16 or BF16 as f32 [columns][lanes]; first is even. */
+    /* Columns [first, last) of a group of F16, BF16 or a type of kernel/scaled.h as f32 [columns][lanes], exactly;
+     * first is a multiple of 32. */
     void (*widen)(dtype type, const uint8_t *group, int first, int last, float *out);
 
     /* Rows of x into one panel of that many rows. */

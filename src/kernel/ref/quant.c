@@ -27,19 +27,9 @@
 
 enum { BLOCK = 32, F8_GROUP = 128 };
 
-static uint32_t largest_bits(const float *v, int n)
-{
-    uint32_t top = 0;
-    for (int i = 0; i < n; i++) {
-        uint32_t bits = vmath_bits(v[i]) & 0x7fffffff;
-        top = bits > top ? bits : top;
-    }
-    return top;
-}
-
 static void quant_block(const float v[BLOCK], q8_block *out)
 {
-    const float top = vmath_float(largest_bits(v, BLOCK));
+    const float top = vmath_float(round_top(v, BLOCK));
     const bool tiny = top < 0x1p-100f;
     const float inverse = tiny ? 0.0f : 127.0f / top;
     int sum = 0, first = 0;
@@ -84,7 +74,7 @@ static void prepare_i8(const source *r, int cols, i8_head *head)
     int sum = 0;
     for (int i = 0; i < cols; i++) {
         const float v = value_at(r, i);
-        const uint32_t bits = largest_bits(&v, 1);
+        const uint32_t bits = round_top(&v, 1);
         top = bits > top ? bits : top;
     }
     head->scale = vmath_float(top) / 127.0f;
