@@ -21,7 +21,7 @@ struct batch {
     step_record record;
     int64_t steps, idle_ns;
     /* The end of the last step: where the next one's wall starts. */
-    int64_t published_ns, committed_ns, returned_ns;
+    int64_t published_ns, committed_ns, extended_ns, returned_ns;
 };
 
 int batch_create(const batch_config *config, batch **out, foray_error *err)
@@ -31,7 +31,7 @@ int batch_create(const batch_config *config, batch **out, foray_error *err)
         return fail(err, FORAY_ENOMEM, "batch: no memory");
     b->config = *config;
     b->next_handle = 1;
-    b->published_ns = b->committed_ns = b->returned_ns = clock_fast_ns();
+    b->published_ns = b->committed_ns = b->extended_ns = b->returned_ns = clock_fast_ns();
     *out = b;
     return 0;
 }
@@ -61,7 +61,7 @@ int batch_submit(batch *b, request *r, foray_error *err)
     int64_t now = clock_fast_ns();
     if (!any_active(b)) { /* the time since the last step belongs to nobody */
         b->idle_ns += now > b->published_ns ? now - b->published_ns : 0;
-        b->published_ns = b->committed_ns = b->returned_ns = now;
+        b->published_ns = b->committed_ns = b->extended_ns = b->returned_ns = now;
     }
     r->admitted_ns = now;
     r->handle = b->next_handle++;
@@ -173,6 +173,7 @@ static void charge_all(batch *b, const round_times *t, phase forward)
 {
     int64_t at = b->published_ns;
     charge(b, PHASE_COMMIT, &at, b->committed_ns);
+    charge(b, PHASE_DRAFT_EXTEND, &at, b->extended_ns);
     charge(b, PHASE_SYNC, &at, b->returned_ns);
     charge(b, PHASE_HOST_GAP, &at, t->begin);
     charge(b, PHASE_PLAN, &at, t->planned);
@@ -183,6 +184,7 @@ static void charge_all(batch *b, const round_times *t, phase forward)
     charge(b, PHASE_ACCEPT, &at, t->published);
     b->published_ns = at;
     b->committed_ns = t->committed;
+    b->extended_ns = t->extended;
     b->returned_ns = t->returned;
 }
 
@@ -247,8 +249,13 @@ static void record_step(batch *b, const round_plan *p, const round_times *t)
     s->plan_ns = s->phases_ns[PHASE_PLAN];
     s->draft_segment_ns = verify ? t->drafted - t->drafting : -1;
     s->verify_segment_ns = verify ? t->verified - t->packed : -1;
-    s->step_segment_ns = t->committed - t->drafting;
+    s->step_segment_ns = t->extended - t->drafting;
     memcpy(s->route[p->phase], p->route, sizeof p->route);
+    if (p->draft_steps > 0)
+        memcpy(s->route[PHASE_DRAFT], p->route, sizeof p->route);
+    if (p->extend_launched > 0)
+        memcpy(s->route[PHASE_DRAFT_EXTEND], p->route, sizeof p->route);
+    s->experts_distinct = round_distinct_experts(b->config.round);
     s->requests = p->members;
     for (int i = 0; i < p->members; i++)
         record_request(&p->member[i], b->in_round[i], &s->request[i]);

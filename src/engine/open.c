@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "spec/nextn.h"
 
 /* At most this share of the machine's memory for the cache when the user does not say how much context. */
 enum { CACHE_SHARE = 4 };
@@ -92,8 +93,23 @@ static int open_drafter(foray_engine *e, foray_error *err)
     foray_config *c = &e->config;
     if (strcmp(c->spec, "off") == 0)
         return 0;
-    const char *name = strcmp(c->spec, "auto") == 0 ? "ngram" : c->spec;
-    int rc = drafter_open(name, &e->drafter, err);
+    const char *own = e->model->info.own_drafter;
+    const char *name = strcmp(c->spec, "auto") != 0 ? c->spec : own ? own : "ngram";
+    int rc;
+    if (strcmp(name, "nextn") != 0) {
+        rc = drafter_open(name, &e->drafter, err);
+    } else if (!own) {
+        return fail(err, FORAY_EUSAGE, "--spec nextn: %s has no NextN layer (ngram drafts for any model)",
+                    c->model);
+    } else {
+        nextn_config n = { .device = e->device,
+                           .model = e->model,
+                           .cache = e->cache,
+                           .slots = e->slots + 1,
+                           .max_requests = e->slots,
+                           .max_rows = round_most_rows(c->prefill_chunk) };
+        rc = nextn_open(&n, &e->drafter, err);
+    }
     if (rc == 0 && c->spec_tokens == 0)
         c->spec_tokens = e->drafter->default_tokens;
     return rc;
@@ -143,16 +159,18 @@ static int open_text(foray_engine *e, foray_error *err)
     return choose_thinking(e, err);
 }
 
+static int open_cache(foray_engine *e, foray_error *err)
+{
+    pool_desc pools[CACHE_MAX_POOLS];
+    int count = model_pools(e->model, round_most_rows(e->config.prefill_chunk), pools);
+    int slots = e->slots + 1; /* the last one is for measuring and scoring */
+    return cache_create(e->device, pools, count, slots, e->context, (int64_t)e->context * slots, &e->cache,
+                        err);
+}
+
 static int open_round(foray_engine *e, foray_error *err)
 {
     const foray_config *c = &e->config;
-    pool_desc pools[CACHE_MAX_POOLS];
-    int count = model_pools(e->model, round_most_rows(c->prefill_chunk), pools);
-    int slots = e->slots + 1; /* the last one is for measuring and scoring */
-    int rc =
-        cache_create(e->device, pools, count, slots, e->context, (int64_t)e->context * slots, &e->cache, err);
-    if (rc != 0)
-        return rc;
     round_config r = { .device = e->device,
                        .model = e->model,
                        .cache = e->cache,
@@ -163,7 +181,7 @@ static int open_round(foray_engine *e, foray_error *err)
                        .prefill_chunk = c->prefill_chunk,
                        .graphs = strcmp(c->graph, "auto") == 0,
                        .eager_reason = "off" };
-    rc = round_create(&r, &e->round, err);
+    int rc = round_create(&r, &e->round, err);
     if (rc != 0)
         return rc;
     batch_config b = { .device = e->device,
@@ -211,6 +229,8 @@ static int open_all(foray_engine *e, foray_error *err)
         rc = resolve_context(e, err);
     if (rc == 0)
         rc = open_text(e, err);
+    if (rc == 0)
+        rc = open_cache(e, err);
     if (rc == 0)
         rc = open_drafter(e, err);
     if (rc == 0)

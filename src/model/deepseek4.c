@@ -319,7 +319,7 @@ static void attention(v4_pass *t, const v4_layer *w, int layer)
 
 /* ---- feed-forward (2.8) ---- */
 
-static void route(v4_pass *t, const v4_layer *w)
+static void route(v4_pass *t, const v4_layer *w, int layer)
 {
     const deepseek4_config *c = t->c;
     const deepseek4_buffers *b = t->b;
@@ -343,7 +343,7 @@ static void route(v4_pass *t, const v4_layer *w)
                                        .chosen = c->chosen,
                                        .first = b->first,
                                        .pair = b->pair,
-                                       .distinct = b->distinct } });
+                                       .distinct = b->distinct + layer } });
 }
 
 static void experts(v4_pass *t, const v4_layer *w)
@@ -386,10 +386,10 @@ static void shared_expert(v4_pass *t, const v4_layer *w)
     matmul(t, &w->shared_down, b->shared_act, NULL, b->shared);
 }
 
-static void feed_forward(v4_pass *t, const v4_layer *w)
+static void feed_forward(v4_pass *t, const v4_layer *w, int layer)
 {
     const deepseek4_buffers *b = t->b;
-    route(t, w);
+    route(t, w, layer);
     experts(t, w);
     shared_expert(t, w);
     launch(t, KERNEL_COMBINE,
@@ -411,7 +411,7 @@ static void block(v4_pass *t, int layer)
     attention(t, w, layer);
     hyper_post(t);
     hyper_pre(t, &w->ffn);
-    feed_forward(t, w);
+    feed_forward(t, w, layer);
     hyper_post(t);
 }
 

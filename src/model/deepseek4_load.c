@@ -372,7 +372,7 @@ int deepseek4_buffers_create(const deepseek4 *m, device *d, int max_rows, int ma
     BUFFER(weight, rows, chosen);
     BUFFER(first, (size_t)c->experts + 1, 1);
     BUFFER(pair, rows, chosen);
-    BUFFER(distinct, 1, 16);
+    BUFFER(distinct, (size_t)c->layers + 1, 1);
     BUFFER(act, rows * chosen, (size_t)c->ffn);
     BUFFER(result, rows * chosen, dim);
     BUFFER(shared, rows, dim);

@@ -114,6 +114,14 @@ int model_trunk(const model *m, const pass *p, const cache *c, int rows, int spa
                     : deepseek4_trunk(m->deepseek4, p, c, rows, max_length, s, err);
 }
 
+int model_distinct_experts(const model *m, const pass *p)
+{
+    int sum = 0;
+    for (int i = 0; m->deepseek4 && i < m->deepseek4->config.layers; i++)
+        sum += p->deepseek4->distinct[i];
+    return sum;
+}
+
 int model_head(const model *m, const pass *p, int heads, stream *s, foray_error *err)
 {
     return m->llama ? llama_head(m->llama, p, heads, s, err) : deepseek4_head(m->deepseek4, p, heads, s, err);

@@ -60,6 +60,9 @@ void model_pass_destroy(const model *m, device *d, pass *p);
 int model_trunk(const model *m, const pass *p, const cache *c, int rows, int spans, int max_length, stream *s,
                 foray_error *err);
 
+/* Experts that had rows in the last trunk pass, all layers added up; 0: the family has none. Nothing is in flight. */
+int model_distinct_experts(const model *m, const pass *p);
+
 /* Launches the head over the rows named in p->head_row, at most `heads`: p->logits. */
 int model_head(const model *m, const pass *p, int heads, stream *s, foray_error *err);
 

@@ -9,6 +9,9 @@
  * Any signal may be used, because under `coupled` a text does not depend on what is chosen (design.md 4).
  * Now and then one draft more than that is verified, at doubling intervals and for at most 2 % of the time, so that
  * a class which once looked like a loss can be found to pay.
+ * A drafter of the device (a chain) costs time of its own: per number of drafts, its rows before and behind the verify
+ * pass, as a time beyond the plain round of as many rows. Its choice is made before it drafts. While it does not pay it
+ * is left out of rounds altogether, but for such a probe, which is a round to get ready and a round with one draft.
  * Pure but for its own state; no clock: callers bring the times. Threads: one at a time.
  */
 #ifndef FORAY_SPEC_BUDGET_H
@@ -28,7 +31,11 @@ typedef struct {
     int probe_wait, probe_interval; /* rounds since the last probe, rounds to wait */
     double probe_spent_ns, total_ns;
     bool probing; /* the last choice was a probe */
-    int fixed;    /* >= 0: always that many drafts per request; -1: by cost */
+    /* A chain drafter. */
+    double chain_ns[DRAFT_MAX + 1]; /* [drafts] beyond a round of drafts + 1 rows, one request; [0] unused */
+    int chain_most;                 /* measured up to; 0: not measured */
+    int chain_probe;                /* rounds left of a probe in progress */
+    int fixed;                      /* >= 0: always that many drafts per request; -1: by cost */
 } budget;
 
 void budget_init(budget *b, int fixed);
@@ -45,6 +52,16 @@ double budget_survival(const budget *b, int signal, int j);
 /* Chooses keep[i] <= drafts[i].count for each of n requests. max_rows bounds n + sum of keep. Returns true when
  * the choice is a probe. */
 bool budget_choose(budget *b, const draft *drafts, int n, int max_rows, int *keep);
+
+/* Chains. extra_ns[k]: what k drafts take beyond a round of k + 1 rows, k = 1 … most. */
+void budget_set_chain(budget *b, const double *extra_ns, int most);
+/* Whether the drafter should be ready for the next round of n requests. Once per round. */
+bool budget_wants_chain(budget *b, int n);
+/* How many drafts each of n requests makes in this round, as far as its room[i] goes (0: it cannot). max_rows bounds
+ * all rows. */
+int budget_choose_chain(budget *b, const int *room, const int *signal, int n, int max_rows);
+/* A round of `rows` rows with chains of `drafts` for n requests took wall_ns. */
+void budget_observe_chain(budget *b, int drafts, int n, int rows, double wall_ns);
 
 /* A round of `rows` rows took wall_ns. */
 void budget_observe_round(budget *b, int rows, double wall_ns);

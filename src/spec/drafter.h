@@ -1,14 +1,18 @@
 /* drafter.h: something that proposes tokens, behind one interface.
  *
+ * Two kinds. A drafter of the host (`ngram`, `script` in tests) is asked for its drafts and keeps no state. A drafter of
+ * the device (`nextn`, nextn.h) launches kernels: draft_now before part B, extend_now after accept, which makes it ready
+ * for the next round; one that was left out owes rows and is not ready until an extend has made them.
+ *
  * A drafter sees a sequence's tokens and writes drafts; it never decides what stands. It says how sure it is by a
  * signal, a small class for which the budget keeps a running estimate of survival (for n-grams: the length of
- * the match). Drafters: `ngram`, `script` (tests). Neither keeps state, so there is nothing to commit or to reset.
- * Threads: called from kernels of class host in stream order, one call at a time.
+ * the match; for NextN: how likely it thinks its first draft).
+ * Threads: propose in kernels of class host in stream order, one call at a time; the rest on the host thread.
  */
 #ifndef FORAY_SPEC_DRAFTER_H
 #define FORAY_SPEC_DRAFTER_H
 
-#include "base/error.h"
+#include "device/device.h"
 #include "spec/sequence.h"
 
 enum { DRAFT_MAX = 15, DRAFT_SIGNALS = 8 };
@@ -20,11 +24,26 @@ typedef struct {
     int32_t signal;            /* 0 … DRAFT_SIGNALS - 1, higher is surer */
 } draft;
 
+struct round_plan;
+
 typedef struct drafter {
     const char *name;
     int default_tokens; /* drafts per round when the user does not say */
-    /* Proposes up to max tokens to follow s. */
+
+    /* Of the host. Proposes up to max tokens to follow s. NULL: a drafter of the device. */
     void (*propose)(struct drafter *d, const sequence *s, int max, draft *out);
+
+    /* Of the device. draft_now: in stream order, draft_room drafts for every member, at most p->draft_steps. extend_now:
+     * the rows of members with `extend`, up to what accept left as computed. replay: through graphs of its own, which
+     * capture has made for this plan's tiers. */
+    int (*capture)(struct drafter *d, const struct round_plan *p, stream *s, foray_error *err);
+    int (*draft_now)(struct drafter *d, struct round_plan *p, bool replay, stream *s, foray_error *err);
+    int (*extend_now)(struct drafter *d, struct round_plan *p, bool replay, stream *s, foray_error *err);
+    bool (*is_ready)(const struct drafter *d, const sequence *s);  /* could draft for s now */
+    int (*signal_now)(const struct drafter *d, const sequence *s); /* the signal of those drafts */
+    int (*owed)(const struct drafter *d, const sequence *s);       /* rows before it is ready */
+    void (*rewind)(struct drafter *d, const sequence *s);          /* s is new on its slot, or was put back */
+
     void (*destroy)(struct drafter *d);
 } drafter;
 

@@ -8,6 +8,9 @@ const plan_field PLAN_FIELDS[] = {
     { "member.sequence", "A", "host", "main: draft, pack, accept" },
     { "member.chunk", "A", "host", "main: pack, accept" },
     { "member.draft_room", "A", "host", "main: draft" },
+    { "member.extend", "A", "host", "main: draft-extend" },
+    { "draft_steps", "A", "host", "main: draft (its self-fed rows)" },
+    { "extend_launched", "A", "host", "main: draft-extend (upper bound of its rows)" },
     { "phase", "A", "host", "host: route, records" },
     { "route", "A", "host", "host: records" },
     { "rows_launched", "A", "host", "main: verify (upper bound of its launches)" },
@@ -32,6 +35,7 @@ void plan_open(round_plan *p, int64_t round)
 #endif
     p->round = round;
     p->members = p->rank = 0;
+    p->draft_steps = p->extend_launched = 0;
     p->route[0] = 0;
     p->sealed = 0;
 }

@@ -3,7 +3,7 @@
  *
  *   A   lengths, slots, upper bounds, route: known before the round, written by the host
  *   B   what needs the drafts: live rows, ragged packing, spans, the rows of the head
- *   C   what needs accept lengths: the row that a draft-extend starts from (no drafter here needs one yet)
+ *   C   what needs accept lengths: the rows of draft-extend
  *
  * Each part is sealed once it is filled; PLAN_FIELDS names every field's producer and consumers. Ragged packing:
  *
@@ -29,6 +29,8 @@ typedef struct {
     sequence *sequence;
     int32_t chunk;      /* pending tokens computed in this round, >= 1 */
     int32_t draft_room; /* most drafts, 0 while a prompt is being read */
+    bool speculate;     /* drafts are wanted for this request */
+    bool extend;        /* a drafter of the device gets its rows ready behind accept */
     /* after the draft */
     draft draft;
     /* B */
@@ -39,12 +41,14 @@ typedef struct {
     int32_t accepted, committed;
 } plan_member;
 
-typedef struct {
+typedef struct round_plan {
     /* A */
     int64_t round;
     int32_t members, rank;
     phase phase; /* of the forward pass: prefill, decode, target_verify */
     int32_t slots_launched, rows_launched, max_length;
+    int32_t draft_steps;          /* most drafts of a member, of a drafter of the device */
+    int32_t extend_launched;      /* upper bound of the rows that extend computes; 0: no extend */
     char route[PLAN_ROUTE_BYTES]; /* "graph:1x4" or "eager:reason", for all phases of the round */
     /* B */
     int32_t rows, heads;

@@ -43,14 +43,20 @@ static void run_draft(void *user)
 {
     round_loop *r = user;
     round_plan *p = &r->plan;
-    r->times.drafting = clock_fast_ns();
-    for (int i = 0; i < p->members; i++) {
+    r->times.drafting = r->times.drafted = clock_fast_ns();
+    for (int i = 0; i < p->members && r->config.drafter->propose; i++) {
         plan_member *m = &p->member[i];
         m->draft.count = 0;
         if (m->draft_room > 0)
             r->config.drafter->propose(r->config.drafter, m->sequence, m->draft_room, &m->draft);
     }
     r->times.drafted = clock_fast_ns();
+}
+
+/* A drafter of the device says when it makes its drafts how many are worth making: all of them are verified. */
+static bool drafts_on_device(const round_loop *r)
+{
+    return r->config.drafter && !r->config.drafter->propose;
 }
 
 /* How many drafts of each member are worth their rows. */
@@ -74,9 +80,10 @@ static void choose_keep(round_loop *r)
         }
         return;
     }
-    budget_choose(&r->budget, drafts, p->members, p->rows_launched, keep);
+    if (!drafts_on_device(r))
+        budget_choose(&r->budget, drafts, p->members, p->rows_launched, keep);
     for (int i = 0; i < p->members; i++)
-        p->member[i].keep = keep[i];
+        p->member[i].keep = drafts_on_device(r) ? p->member[i].draft.count : keep[i];
 }
 
 /* What the sampler needs to know about each head row. */
@@ -105,6 +112,8 @@ static void describe_heads(round_loop *r)
 static void run_pack(void *user)
 {
     round_loop *r = user;
+    if (drafts_on_device(r))
+        r->times.drafted = clock_fast_ns();
     choose_keep(r);
     plan_pack(&r->plan, &r->pass);
     describe_heads(r);
@@ -135,6 +144,12 @@ static void run_publish(void *user)
 {
     round_loop *r = user;
     r->times.published = clock_fast_ns();
+}
+
+static void run_commit(void *user)
+{
+    round_loop *r = user;
+    r->times.committed = clock_fast_ns();
 }
 
 /* reads, writes: one address in a device buffer each, or NULL. */
@@ -251,30 +266,75 @@ static void set_bounds(round_loop *r, int requests, int rows)
     p->max_length = cache_max_length(r->config.cache);
 }
 
+/* A drafter of the device: who drafts in this round, and how much. */
+static void plan_chain(round_loop *r)
+{
+    round_plan *p = &r->plan;
+    const drafter *d = r->config.drafter;
+    int room[PLAN_MAX_MEMBERS], signal[PLAN_MAX_MEMBERS];
+    for (int i = 0; i < p->members; i++) {
+        plan_member *m = &p->member[i];
+        room[i] = m->draft_room > 0 && d->is_ready(d, m->sequence) ? m->draft_room : 0;
+        signal[i] = d->signal_now(d, m->sequence);
+    }
+    int drafts = budget_choose_chain(&r->budget, room, signal, p->members, r->max_decode_rows);
+    for (int i = 0; i < p->members; i++) {
+        plan_member *m = &p->member[i];
+        m->draft_room = room[i] < drafts ? room[i] : drafts;
+        if (m->draft_room > p->draft_steps)
+            p->draft_steps = m->draft_room;
+    }
+}
+
+/* A drafter of the device: whose rows are made ready behind accept, as far as one pass holds them. */
+static void plan_extend(round_loop *r)
+{
+    round_plan *p = &r->plan;
+    drafter *d = r->config.drafter;
+    int rows = 0;
+    bool wanted =
+        drafts_on_device(r) && r->config.spec_budget != 0 && budget_wants_chain(&r->budget, p->members);
+    if (wanted && r->hooks.pause)
+        wanted = !r->hooks.pause(r->hooks.user, p);
+    for (int i = 0; i < p->members; i++) {
+        plan_member *m = &p->member[i];
+        int most = wanted && m->speculate ? d->owed(d, m->sequence) + m->chunk + m->draft_room : 0;
+        m->extend = most > 0 && rows + most <= r->max_rows;
+        rows += m->extend ? most : 0;
+    }
+    p->extend_launched = rows > 0 ? plan_tier(rows) < r->max_rows ? plan_tier(rows) : r->max_rows : 0;
+}
+
+static int capture_drafter(round_loop *r, foray_error *err)
+{
+    return drafts_on_device(r) ? r->config.drafter->capture(r->config.drafter, &r->plan, r->stream, err) : 0;
+}
+
 /* Seals part A: bounds of the launches and the route. */
 static void seal_bounds(round_loop *r)
 {
     round_plan *p = &r->plan;
     int rows = 0;
     p->phase = PHASE_DECODE;
-    for (int i = 0; i < p->members; i++) {
-        const plan_member *m = &p->member[i];
-        if (m->sequence->count == m->sequence->prompt)
+    for (int i = 0; i < p->members; i++)
+        if (p->member[i].sequence->count == p->member[i].sequence->prompt)
             p->phase = PHASE_PREFILL;
-        else if (m->draft_room > 0 && p->phase == PHASE_DECODE)
+    for (int i = 0; i < p->members && p->phase == PHASE_PREFILL; i++)
+        p->member[i].draft_room = 0;
+    if (drafts_on_device(r))
+        plan_chain(r);
+    for (int i = 0; i < p->members; i++)
+        rows += p->member[i].chunk + p->member[i].draft_room;
+    for (int i = 0; i < p->members; i++)
+        if (p->member[i].draft_room > 0)
             p->phase = PHASE_TARGET_VERIFY;
-    }
-    for (int i = 0; i < p->members; i++) {
-        plan_member *m = &p->member[i];
-        if (p->phase == PHASE_PREFILL)
-            m->draft_room = 0;
-        rows += m->chunk + m->draft_room;
-    }
     set_bounds(r, p->members, rows);
+    plan_extend(r);
     const char *refused = refuse_graph(r);
     foray_error problem;
     r->replay = NULL;
-    if (!refused && graph_of(r, &r->replay, &problem) != 0) {
+    if (!refused && (graph_of(r, &r->replay, &problem) != 0 || capture_drafter(r, &problem) != 0)) {
+        r->replay = NULL;
         log_warning("rounds of %d requests and %d rows run eagerly: %s", p->slots_launched, p->rows_launched,
                     problem.text);
         refused = "capture";
@@ -293,6 +353,8 @@ static int launch_round(round_loop *r, foray_error *err)
     mark(r, PHASE_DRAFT, p->members);
     if (p->phase == PHASE_TARGET_VERIFY)
         rc = launch_host(r, "draft", run_draft, NULL, NULL, err);
+    if (rc == 0 && p->draft_steps > 0)
+        rc = r->config.drafter->draft_now(r->config.drafter, p, r->replay != NULL, r->stream, err);
     mark(r, PHASE_PLAN, p->members);
     if (rc == 0)
         rc = launch_pack(r, err);
@@ -301,11 +363,18 @@ static int launch_round(round_loop *r, foray_error *err)
     if (!r->replay) {
         int heads = p->phase == PHASE_PREFILL ? r->pass.max_heads : p->rows_launched;
         r->counters.eager++;
-        return launch_verify(r, p->slots_launched, p->rows_launched, heads, err);
+        rc = launch_verify(r, p->slots_launched, p->rows_launched, heads, err);
+    } else {
+        mark(r, p->phase, p->rows_launched);
+        r->counters.replays++;
+        rc = graph_launch(r->replay, r->stream, err);
     }
-    mark(r, p->phase, p->rows_launched);
-    r->counters.replays++;
-    return graph_launch(r->replay, r->stream, err);
+    mark(r, PHASE_DRAFT_EXTEND, p->extend_launched);
+    if (rc == 0 && p->extend_launched > 0)
+        rc = launch_host(r, "commit", run_commit, NULL, NULL, err);
+    if (rc == 0 && p->extend_launched > 0)
+        rc = r->config.drafter->extend_now(r->config.drafter, p, r->replay != NULL, r->stream, err);
+    return rc;
 }
 
 static int reserve_round(round_loop *r, foray_error *err)
@@ -334,7 +403,9 @@ int round_add(round_loop *r, sequence *s, int chunk, bool speculate, foray_error
     if (p->members >= r->config.max_requests)
         return fail(err, FORAY_ESTATE, "round: more than %d requests in one round", r->config.max_requests);
     plan_member *m = &p->member[p->members++];
-    *m = (plan_member) { .sequence = s, .chunk = chunk, .first_head = -1 };
+    *m = (plan_member) { .sequence = s, .chunk = chunk, .first_head = -1, .speculate = speculate };
+    if (drafts_on_device(r))
+        r->config.drafter->rewind(r->config.drafter, s);
     if (speculate && r->config.drafter && r->config.spec_budget != 0) {
         int room = sequence_draft_room(s);
         m->draft_room = room < r->config.spec_tokens ? room : r->config.spec_tokens;
@@ -362,7 +433,9 @@ int round_run(round_loop *r, round_times *times, foray_error *err)
         return rc;
     }
     r->times.returned = clock_fast_ns();
-    r->times.committed = event_time_ns(r->done);
+    r->times.extended = event_time_ns(r->done);
+    if (p->extend_launched == 0)
+        r->times.committed = r->times.extended;
     for (int i = 0; i < p->members; i++) {
         const plan_member *m = &p->member[i];
         cache_trim(r->config.cache, m->sequence->slot, m->sequence->computed);
@@ -375,7 +448,12 @@ int round_run(round_loop *r, round_times *times, foray_error *err)
 
 void round_observe(round_loop *r, int64_t wall_ns)
 {
-    if (r->plan.phase != PHASE_PREFILL)
+    const round_plan *p = &r->plan;
+    if (p->phase == PHASE_PREFILL)
+        return;
+    if (p->draft_steps > 0)
+        budget_observe_chain(&r->budget, p->draft_steps, p->members, p->rows, (double)wall_ns);
+    else if (p->extend_launched == 0)
         budget_observe_round(&r->budget, r->plan.rows, (double)wall_ns);
 }
 
@@ -507,6 +585,11 @@ int round_graph_json(round_loop *r, int requests, int rows, buf *out, foray_erro
     if (rc == 0)
         graph_json(g, out);
     return rc;
+}
+
+int round_distinct_experts(const round_loop *r)
+{
+    return model_distinct_experts(r->config.model, &r->pass);
 }
 
 uint64_t round_graph_bytes(const round_loop *r)

@@ -1,7 +1,7 @@
 /* round.h: one round: draft, pack, verify, accept, publish. The only loop step there is: plain decoding is a
  * round without drafts, reading a prompt is a round with many pending tokens.
  *
- *   main stream   draft ─▶ B: pack ─▶ verify (trunk, head, sample, accept, publish) ─▶ commit
+ *   main stream   draft ─▶ B: pack ─▶ verify (trunk, head, sample, accept, publish) ─▶ commit ─▶ draft-extend
  *   host          A, launch ……………………………………………………………… waits for `published`, delivers
  *
  * The part from trunk to publish is one captured graph per (phase, slots, rows) tier, or the same launches made
@@ -23,6 +23,7 @@ typedef struct {
     void *user;
     int (*keep)(void *user, const plan_member *m);  /* drafts to verify, 0 … m->draft.count */
     bool (*eager)(void *user, const round_plan *p); /* true: do not replay */
+    bool (*pause)(void *user, const round_plan *p); /* true: a drafter of the device does not extend */
     void (*before_draft)(void *user, const round_plan *p, drafter **d); /* may change the drafter */
 } round_hooks;
 
@@ -68,7 +69,8 @@ typedef struct {
     int64_t packed;    /* plan: B */
     int64_t verified;  /* the forward phase: prefill, decode or target_verify */
     int64_t published; /* accept */
-    int64_t committed; /* commit: the device is done with the round */
+    int64_t committed; /* commit: the sequences have grown */
+    int64_t extended;  /* draft_extend: the device is done with the round */
     int64_t returned;  /* sync: the host knows */
 } round_times;
 
@@ -90,6 +92,8 @@ void round_observe(round_loop *r, int64_t wall_ns);
 int round_upper_rows(const round_loop *r, int requests);
 /* The graph of a round of `requests` requests and at most `rows` rows, as JSON; captured if it is not yet. */
 int round_graph_json(round_loop *r, int requests, int rows, buf *out, foray_error *err);
+/* model_distinct_experts of the last round. */
+int round_distinct_experts(const round_loop *r);
 uint64_t round_graph_bytes(const round_loop *r);
 pass *round_pass(round_loop *r);
 stream *round_stream(round_loop *r);

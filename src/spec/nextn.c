@@ -1,0 +1,385 @@
+/* nextn.c: launching the NextN layer. See nextn.h. */
+#include "spec/nextn.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "kernel/ref/vmath.h"
+#include "model/deepseek4.h"
+
+enum { TIERS = 10, GRAPH_POOL_BYTES = 16 << 20 };
+
+typedef struct {
+    drafter base; /* first: a drafter is one of these */
+    nextn_config config;
+    const deepseek4 *model;
+    pass pass;
+    graph_pool *pool;
+    graph *draft_graph[TIERS][DRAFT_MAX + 1]; /* [slots tier][drafts] */
+    graph *extend_graph[TIERS][TIERS];        /* [slots tier][rows tier] */
+
+    /* Device memory. */
+    float *self;         /* [slots, S, dim]: the streams that the next self-fed row starts from */
+    int32_t *slot_entry; /* [slots] a page table: slot s has entry s */
+    int32_t *head_slot;  /* [max_requests] */
+    int32_t *sample_position, *token;
+    float *logprob;
+    const sample_params **params;
+    sample_history *history;
+
+    /* By slot: rows done, the draft that they gave, and how sure it was. */
+    int32_t *done, *first, *signal;
+    size_t slot_bytes;
+
+    /* Of the launch in progress. */
+    round_plan *plan;
+    int step;                           /* drafts that the members have */
+    plan_member *row[PLAN_MAX_MEMBERS]; /* by head row */
+} nextn;
+
+/* ---- what a pass is given ------------------------------------------------------------------------ */
+
+static void open_rows(nextn *d)
+{
+    *d->pass.count = (pass_counts) { 0 };
+}
+
+static void add_row(nextn *d, int32_t id, int position, int slot)
+{
+    int i = d->pass.count->rows++;
+    d->pass.ids[i] = id;
+    d->pass.position[i] = position;
+    d->pass.slot[i] = slot;
+    d->pass.count->stream_rows += d->model->config.streams;
+}
+
+/* The last row added gives draft number `drafted` of this member. */
+static void add_head(nextn *d, plan_member *m, int drafted)
+{
+    const sequence *s = m->sequence;
+    int h = d->pass.count->heads++, position = s->count + drafted;
+    d->pass.head_row[h] = d->pass.count->rows - 1;
+    d->head_slot[h] = s->slot;
+    d->sample_position[h] = position;
+    d->params[h] = &s->params[position < s->min_count];
+    d->history[h] = (sample_history) { .tokens = s->tokens,
+                                       .count = s->count,
+                                       .prompt = s->prompt,
+                                       .draft = m->draft.tokens,
+                                       .draft_count = drafted };
+    d->row[h] = m;
+}
+
+/* ---- kernels of class host ----------------------------------------------------------------------- */
+
+/* Classes of how likely the layer thought its draft. */
+static int signal_of(float logprob)
+{
+    int eighth = (int)(vmath_exp(logprob) * DRAFT_SIGNALS);
+    return eighth < 0 ? 0 : eighth >= DRAFT_SIGNALS ? DRAFT_SIGNALS - 1 : eighth;
+}
+
+/* Rows for the next draft of every member that still has room. */
+static void feed(nextn *d)
+{
+    open_rows(d);
+    for (int i = 0; i < d->plan->members; i++) {
+        plan_member *m = &d->plan->member[i];
+        const sequence *s = m->sequence;
+        if (m->draft.count != d->step || m->draft_room <= d->step)
+            continue;
+        add_row(d, m->draft.tokens[d->step - 1], s->computed + d->step - 1, s->slot);
+        add_head(d, m, d->step);
+    }
+}
+
+static void run_draft_begin(void *user)
+{
+    nextn *d = user;
+    for (int i = 0; i < d->plan->members; i++) {
+        plan_member *m = &d->plan->member[i];
+        m->draft.count = 0;
+        if (m->draft_room == 0)
+            continue;
+        m->draft.signal = d->signal[m->sequence->slot];
+        m->draft.tokens[m->draft.count++] = d->first[m->sequence->slot];
+    }
+    d->step = 1;
+    feed(d);
+}
+
+static void run_draft_next(void *user)
+{
+    nextn *d = user;
+    for (int h = 0; h < d->pass.count->heads; h++)
+        d->row[h]->draft.tokens[d->row[h]->draft.count++] = d->token[h];
+    d->step++;
+    feed(d);
+}
+
+/* The first row that must be made: where the last extend stopped, or a window back. */
+static int extend_from(const nextn *d, const sequence *s)
+{
+    int window = d->model->config.window, done = d->done[s->slot];
+    int needed = s->computed < s->prompt ? s->prompt - window : s->computed - window;
+    return done > needed ? done : needed > 0 ? needed : 0;
+}
+
+static void run_extend_begin(void *user)
+{
+    nextn *d = user;
+    open_rows(d);
+    for (int i = 0; i < d->plan->members; i++) {
+        plan_member *m = &d->plan->member[i];
+        const sequence *s = m->sequence;
+        if (!m->extend || s->finished != SEQUENCE_RUNS)
+            continue;
+        for (int at = extend_from(d, s); at < s->computed; at++)
+            add_row(d, s->tokens[at + 1], at, s->slot);
+        d->done[s->slot] = s->computed;
+        if (sequence_pending(s) == 1)
+            add_head(d, m, 0);
+    }
+}
+
+static void run_extend_end(void *user)
+{
+    nextn *d = user;
+    for (int h = 0; h < d->pass.count->heads; h++) {
+        d->first[d->head_slot[h]] = d->token[h];
+        d->signal[d->head_slot[h]] = signal_of(d->logprob[h]);
+    }
+}
+
+/* ---- launches ------------------------------------------------------------------------------------ */
+
+static int launch_host(nextn *d, stream *s, const char *name, void (*run)(void *), foray_error *err)
+{
+    args_host a = { .name = name,
+                    .run = run,
+                    .user = d,
+                    .reads = { d->token },
+                    .writes = { d->pass.count, d->pass.ids, d->pass.position, d->head_slot } };
+    return stream_launch(s, KERNEL_HOST, &(kernel_args) { .host = a }, err);
+}
+
+/* The layer over the pass, and a token for each head row. */
+static int launch_layer(nextn *d, stream *s, int rows, int heads, bool from_self, foray_error *err)
+{
+    const deepseek4 *m = d->model;
+    entry_rows self = { .base = (uint8_t *)d->self,
+                        .page_stride = sizeof(float) * (size_t)m->config.streams * (size_t)m->config.dim,
+                        .table = d->slot_entry,
+                        .table_stride = 1,
+                        .page_rows = 1,
+                        .width = m->config.streams * m->config.dim,
+                        .ring = 1 };
+    int rc = deepseek4_nextn(m, &d->pass, d->config.cache, rows, heads, cache_max_length(d->config.cache),
+                             from_self, &self, d->head_slot, s, err);
+    if (rc == 0)
+        rc = stream_launch(
+            s, KERNEL_SAMPLE,
+            &(kernel_args) { .sample = { .rows = { .live = &d->pass.count->heads, .max = heads },
+                                         .logits = d->pass.logits,
+                                         .logits_stride = (size_t)m->config.vocab,
+                                         .vocab = m->config.vocab,
+                                         .position = d->sample_position,
+                                         .params = d->params,
+                                         .history = d->history,
+                                         .token = d->token,
+                                         .logprob = d->logprob } },
+            err);
+    return rc;
+}
+
+static int launch_draft(nextn *d, stream *s, int slots, int drafts, foray_error *err)
+{
+    int rc = launch_host(d, s, "draft_begin", run_draft_begin, err);
+    for (int k = 1; k < drafts && rc == 0; k++) {
+        rc = launch_layer(d, s, slots, slots, true, err);
+        if (rc == 0)
+            rc = launch_host(d, s, "draft_next", run_draft_next, err);
+    }
+    return rc;
+}
+
+static int launch_extend(nextn *d, stream *s, int slots, int rows, foray_error *err)
+{
+    int rc = launch_host(d, s, "extend_begin", run_extend_begin, err);
+    if (rc == 0)
+        rc = launch_layer(d, s, rows, slots, false, err);
+    return rc == 0 ? launch_host(d, s, "extend_end", run_extend_end, err) : rc;
+}
+
+static int tier_index(int tier)
+{
+    int i = 0;
+    while ((1 << i) < tier)
+        i++;
+    return i;
+}
+
+static graph **draft_graph_of(nextn *d, const round_plan *p)
+{
+    return &d->draft_graph[tier_index(p->slots_launched)][p->draft_steps];
+}
+
+static graph **extend_graph_of(nextn *d, const round_plan *p)
+{
+    return &d->extend_graph[tier_index(p->slots_launched)][tier_index(p->extend_launched)];
+}
+
+static int capture_draft(nextn *d, const round_plan *p, stream *s, foray_error *err)
+{
+    graph **g = draft_graph_of(d, p);
+    if (*g || p->draft_steps == 0)
+        return 0;
+    int rc = stream_capture_begin(s, d->pool, err);
+    if (rc != 0)
+        return rc;
+    rc = launch_draft(d, s, p->slots_launched, p->draft_steps, err);
+    int ended = stream_capture_end(s, g, rc == 0 ? err : NULL);
+    return rc != 0 ? rc : ended;
+}
+
+static int capture_extend(nextn *d, const round_plan *p, stream *s, foray_error *err)
+{
+    graph **g = extend_graph_of(d, p);
+    if (*g || p->extend_launched == 0)
+        return 0;
+    int rc = stream_capture_begin(s, d->pool, err);
+    if (rc != 0)
+        return rc;
+    rc = launch_extend(d, s, p->slots_launched, p->extend_launched, err);
+    int ended = stream_capture_end(s, g, rc == 0 ? err : NULL);
+    return rc != 0 ? rc : ended;
+}
+
+static int capture(drafter *base, const round_plan *p, stream *s, foray_error *err)
+{
+    nextn *d = (nextn *)base;
+    int rc = capture_draft(d, p, s, err);
+    return rc == 0 ? capture_extend(d, p, s, err) : rc;
+}
+
+static int draft_now(drafter *base, round_plan *p, bool replay, stream *s, foray_error *err)
+{
+    nextn *d = (nextn *)base;
+    d->plan = p;
+    return replay ? graph_launch(*draft_graph_of(d, p), s, err)
+                  : launch_draft(d, s, p->slots_launched, p->draft_steps, err);
+}
+
+static int extend_now(drafter *base, round_plan *p, bool replay, stream *s, foray_error *err)
+{
+    nextn *d = (nextn *)base;
+    d->plan = p;
+    return replay ? graph_launch(*extend_graph_of(d, p), s, err)
+                  : launch_extend(d, s, p->slots_launched, p->extend_launched, err);
+}
+
+/* ---- the drafter --------------------------------------------------------------------------------- */
+
+static bool is_ready(const drafter *base, const sequence *s)
+{
+    const nextn *d = (const nextn *)base;
+    return sequence_pending(s) == 1 && d->done[s->slot] == s->computed;
+}
+
+static int signal_now(const drafter *base, const sequence *s)
+{
+    return ((const nextn *)base)->signal[s->slot];
+}
+
+static int owed(const drafter *base, const sequence *s)
+{
+    return s->computed - extend_from((const nextn *)base, s);
+}
+
+/* The slot's entries behind `computed` are not what they were: rows from there on are owed. */
+static void rewind_slot(drafter *base, const sequence *s)
+{
+    nextn *d = (nextn *)base;
+    if (d->done[s->slot] > s->computed)
+        d->done[s->slot] = s->computed > 0 ? s->computed - 1 : 0;
+}
+
+static void destroy(drafter *base)
+{
+    nextn *d = (nextn *)base;
+    device *v = d->config.device;
+    for (int i = 0; i < TIERS; i++) {
+        for (int k = 0; k <= DRAFT_MAX; k++)
+            if (d->draft_graph[i][k])
+                graph_destroy(d->draft_graph[i][k]);
+        for (int k = 0; k < TIERS; k++)
+            if (d->extend_graph[i][k])
+                graph_destroy(d->extend_graph[i][k]);
+    }
+    if (d->pool)
+        graph_pool_destroy(d->pool);
+    model_pass_destroy(d->config.model, v, &d->pass);
+    void *buffers[] = { d->self,  d->slot_entry, d->head_slot, d->sample_position,
+                        d->token, d->logprob,    d->params,    d->history };
+    pass_free_buffers(v, buffers, sizeof buffers / sizeof *buffers);
+    mem_free(MEM_GENERAL, d->done, d->slot_bytes);
+    mem_free(MEM_GENERAL, d, sizeof *d);
+}
+
+static int create_buffers(nextn *d, foray_error *err)
+{
+    const nextn_config *c = &d->config;
+    const deepseek4_config *m = &d->model->config;
+    size_t slots = (size_t)c->slots, heads = (size_t)c->max_requests;
+    int rc = model_pass_create(c->model, c->device, c->max_rows, c->max_requests, c->max_requests,
+                               cache_max_length(c->cache), &d->pass, err);
+    if (rc == 0)
+        rc = graph_pool_create(c->device, GRAPH_POOL_BYTES, &d->pool, err);
+#define BUFFER(name, count, width)                                                                           \
+    pass_buffer(c->device, "nextn " #name, count, width, sizeof *d->name, &d->name, &rc, err)
+    BUFFER(self, slots, (size_t)m->streams * (size_t)m->dim);
+    BUFFER(slot_entry, slots, 1);
+    BUFFER(head_slot, heads, 1);
+    BUFFER(sample_position, heads, 1);
+    BUFFER(token, heads, 1);
+    BUFFER(logprob, heads, 1);
+    BUFFER(params, heads, 1);
+    BUFFER(history, heads, 1);
+#undef BUFFER
+    for (size_t i = 0; rc == 0 && i < slots; i++)
+        d->slot_entry[i] = (int32_t)i;
+    return rc;
+}
+
+int nextn_open(const nextn_config *config, drafter **out, foray_error *err)
+{
+    assert(config->model->deepseek4 && config->model->deepseek4->nextn);
+    nextn *d = mem_alloc_zeroed(MEM_GENERAL, sizeof *d);
+    if (!d)
+        return fail(err, FORAY_ENOMEM, "drafter nextn: no memory");
+    *d = (nextn) { .base = { .name = "nextn",
+                             .default_tokens = 3,
+                             .capture = capture,
+                             .draft_now = draft_now,
+                             .extend_now = extend_now,
+                             .is_ready = is_ready,
+                             .signal_now = signal_now,
+                             .owed = owed,
+                             .rewind = rewind_slot,
+                             .destroy = destroy },
+                   .config = *config,
+                   .model = config->model->deepseek4,
+                   .slot_bytes = 3 * sizeof(int32_t) * (size_t)config->slots };
+    d->done = mem_alloc_zeroed(MEM_GENERAL, d->slot_bytes);
+    int rc = d->done ? create_buffers(d, err) : fail(err, FORAY_ENOMEM, "drafter nextn: no memory");
+    if (rc != 0) {
+        destroy(&d->base);
+        return rc;
+    }
+    d->first = d->done + config->slots;
+    d->signal = d->first + config->slots;
+    *out = &d->base;
+    return 0;
+}
