@@ -91,7 +91,7 @@ typedef struct deepseek4_buffers {
     float *gate;                       /* [max_rows, experts] */
     int32_t *choice;                   /* [max_rows, E] */
     float *weight;                     /* [max_rows, E] */
-    int32_t *first, *pair, *distinct;  /* [experts + 1], [max_rows E], [1] */
+    int32_t *first, *pair, *distinct;  /* [experts + 1], [max_rows E], [layers + 1] */
     float *act, *result;               /* [max_rows E, ffn], [max_rows E, dim] */
     float *shared, *shared_act;        /* [max_rows, dim], [max_rows, ffn] */
     void *ready;                       /* prepared activations, widest input */

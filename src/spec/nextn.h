@@ -17,6 +17,7 @@
 #ifndef FORAY_SPEC_NEXTN_H
 #define FORAY_SPEC_NEXTN_H
 
+#include "model/model.h"
 #include "spec/drafter.h"
 #include "spec/plan.h"
 

@@ -87,7 +87,7 @@ int drafter_open(const char *name, drafter **out, foray_error *err)
         d.default_tokens = 5;
         d.propose = script_propose;
     } else {
-        return fail(err, FORAY_EUSAGE, "--spec %s: no such drafter (auto, off, ngram)", name);
+        return fail(err, FORAY_EUSAGE, "--spec %s: no such drafter (auto, off, ngram, nextn)", name);
     }
     *out = mem_alloc(MEM_GENERAL, sizeof d);
     if (!*out)
