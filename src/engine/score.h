@@ -20,6 +20,10 @@ uint64_t engine_request_digest(foray_engine *e, foray_request request, int *comp
  * repeats + k]. The engine must have been opened for so many drafts (spec_tokens >= the most rows - 1). */
 int engine_time_rows(foray_engine *e, int depth, const int *rows, int count, int repeats, double *ns,
                      foray_error *err);
+/* timing.c: plain rows at the end of contexts of depth[0 … count) tokens in turn, `repeats` times each: ns[i * stride + k].
+ * The cache is filled with random entries, not with a prompt that was read. */
+int engine_time_depths(foray_engine *e, const int *depth, int count, int repeats, double *ns, int stride,
+                       foray_error *err);
 /* timing.c: time of reading n prompt tokens after `depth` others, logits of the last one included. */
 int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, foray_error *err);
 

@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/rng.h"
 #include "engine/engine.h"
 #include "engine/score.h"
 
@@ -131,5 +132,67 @@ int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, foray_err
         rc = time_prefill(e, ids, depth, n, ns, err);
     cache_release(e->cache, e->slots);
     mem_free(MEM_GENERAL, ids, bytes);
+    return rc;
+}
+
+/* Every entry that the scratch slot holds, between -1 and 1. */
+static void fill_slot(foray_engine *e, int length)
+{
+    cache *c = e->cache;
+    for (int pool = 0; pool < cache_pools(c); pool++) {
+        const pool_desc *p = cache_pool(c, pool);
+        const int32_t *table = cache_table(c, pool) + (size_t)e->slots * (size_t)cache_table_stride(c, pool);
+        size_t words = pool_page_bytes(p) / sizeof(float);
+        for (int i = 0; i < pool_pages(p, length); i++) {
+            float *page = (float *)(void *)(cache_pages(c, pool) + (size_t)table[i] * pool_page_bytes(p));
+            for (size_t k = 0; k < words; k++)
+                page[k] =
+                    (float)(int32_t)rng_philox((uint32_t)k, (uint32_t)i, (uint32_t)pool, 0, 1, 1).word[0] *
+                    0x1p-31f;
+        }
+    }
+}
+
+static int time_row(foray_engine *e, int position, double *ns, foray_error *err)
+{
+    pass *p = round_pass(e->round);
+    stream *s = round_stream(e->round);
+    p->ids[0] = 1;
+    p->position[0] = position;
+    p->slot[0] = e->slots;
+    p->spans[0] = (row_span) { .rows = 1, .slot = e->slots, .first_position = position };
+    *p->count = (pass_counts) { .rows = 1, .spans = 1, .heads = 1 };
+    p->head_row[0] = 0;
+    int64_t start = clock_ns();
+    int rc = model_trunk(e->model, p, e->cache, 1, 1, e->context, s, err);
+    if (rc == 0)
+        rc = model_head(e->model, p, 1, s, err);
+    if (rc == 0)
+        rc = stream_sync(s, err);
+    *ns = (double)(clock_ns() - start);
+    return rc;
+}
+
+int engine_time_depths(foray_engine *e, const int *depth, int count, int repeats, double *ns, int stride,
+                       foray_error *err)
+{
+    int most = 0;
+    for (int i = 0; i < count; i++) {
+        if (depth[i] < 1 || depth[i] > e->context)
+            return fail(err, FORAY_ELIMIT, "a step after %d tokens: the context holds %d", depth[i],
+                        e->context);
+        most = depth[i] > most ? depth[i] : most;
+    }
+    int rc = cache_reserve_extend(e->cache, e->slots, 0, most, err);
+    if (rc == 0)
+        fill_slot(e, most);
+    for (int k = -1; k < repeats; k++) /* the first time does not count */
+        for (int i = 0; i < count && rc == 0; i++) {
+            double once;
+            rc = time_row(e, depth[i] - 1, &once, err);
+            if (k >= 0)
+                ns[i * stride + k] = once;
+        }
+    cache_release(e->cache, e->slots);
     return rc;
 }
