@@ -296,11 +296,16 @@ int64_t cache_pages_in_use(const cache *c)
     return used;
 }
 
+size_t cache_pool_bytes(const cache *c, int pool)
+{
+    return (size_t)c->pool[pool].page_count * pool_page_bytes(&c->pool[pool].desc);
+}
+
 uint64_t cache_bytes(const cache *c)
 {
     uint64_t bytes = 0;
     for (int i = 0; i < c->pools; i++)
-        bytes += (uint64_t)c->pool[i].page_count * pool_page_bytes(&c->pool[i].desc);
+        bytes += cache_pool_bytes(c, i);
     return bytes;
 }
 

@@ -62,7 +62,8 @@ void cache_warm(cache *c, int fresh, int ahead);
 
 /* Pages in use, over all pools: zero when every slot has been released (the leak counter). */
 int64_t cache_pages_in_use(const cache *c);
-/* Bytes of all pages; of the pages that a request of `length` tokens holds. */
+/* Bytes of the pages of a pool, of all pools, and of those that a request of `length` tokens holds. */
+size_t cache_pool_bytes(const cache *c, int pool);
 uint64_t cache_bytes(const cache *c);
 uint64_t cache_bytes_for(const cache *c, int length);
 

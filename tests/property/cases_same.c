@@ -321,7 +321,8 @@ static void old_contents_of_the_pools_do_not_matter(void **state)
         pass *p = round_pass(engine_round(e));
         for (int again = 0; again < 3; again++) {
             if (fresh || again) { /* as numbers these are huge, or not numbers at all */
-                memset(cache_pages(engine_cache(e), 0), 0x7f, cache_bytes(engine_cache(e)));
+                for (int i = 0; i < cache_pools(engine_cache(e)); i++)
+                    memset(cache_pages(engine_cache(e), i), 0x7f, cache_pool_bytes(engine_cache(e), i));
                 memset(p->logits, 0x7f, sizeof(float) * 512 * (size_t)p->max_heads);
                 memset(p->llama->x, 0x7f, sizeof(float) * 64 * (size_t)p->max_rows);
             }
