@@ -69,6 +69,10 @@ int engine_measure_costs(foray_engine *e, foray_error *err)
     if (rc != 0)
         return rc;
     rc = round_measure_costs(e->round, s.request->sequence, e->config.spec_tokens, COST_NS, err);
+    if (rc == 0 && !e->drafter->propose && depth > DRAFT_MAX) {
+        round_set_drafter(e->round, e->drafter);
+        rc = round_measure_chain(e->round, s.request->sequence, e->config.spec_tokens, COST_NS, err);
+    }
     scratch_close(e, &s);
     return rc;
 }

@@ -549,6 +549,18 @@ drafter *round_get_drafter(const round_loop *r)
     return r->config.drafter;
 }
 
+void round_set_chain(round_loop *r, const double *extra_ns, int most)
+{
+    budget_set_chain(&r->budget, extra_ns, most);
+}
+
+int round_set_budget(round_loop *r, int fixed)
+{
+    int was = r->budget.fixed;
+    r->budget.fixed = fixed;
+    return was;
+}
+
 void round_set_costs(round_loop *r, const int *rows, const double *ns, int count)
 {
     budget_set_costs(&r->budget, rows, ns, count);
