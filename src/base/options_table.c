@@ -32,7 +32,8 @@ const option_row option_rows[OPT_COUNT] = {
                        .help = "whether replies open with reasoning; auto: the chat format's own way" },
     [OPT_ACT_QUANT] = { "act-quant", NULL, KIND_CHOICE, SECTION_MODEL, ENGINE, .argument = "MODE",
                         .choices = "model|off", .word = "model", .fallback = "model",
-                        .help = "round activations as a quantised checkpoint was trained for, or not at all" },
+                        .help =
+                            "round activations as a quantised checkpoint was trained for, or not at all" },
     [OPT_PROMPT] = { "prompt", "p", KIND_STRING, SECTION_TEXT, RUN, .argument = "TEXT",
                      .help = "what to answer or continue; without it a terminal becomes a chat" },
     [OPT_FILE] = { "file", "f", KIND_STRING, SECTION_TEXT, RUN | SCORE, .argument = "FILE",

@@ -286,7 +286,7 @@ static bool plan_matrix(const weight_source *sources, int count, bool interleave
     w->form = weight_form(type, rounded);
     w->ordinary = scaled_is(type) && cols <= SCALED_COLS;
     const bool fits = dtype_bytes(type, (uint64_t)w->rows * (uint64_t)cols, &w->file_bytes) &&
-           mem_size_mul((size_t)w->groups, w->group_bytes, &w->bytes);
+                      mem_size_mul((size_t)w->groups, w->group_bytes, &w->bytes);
     for (int i = 0; fits && i < count; i++)
         w->file_bytes += scaled_file_bytes(type, sources[i].rows, cols);
     return fits;

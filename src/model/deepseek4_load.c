@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "model/deepseek4_names.h"
+#include "model/deepseek4_pools.h"
 
 typedef struct {
     const model_file *f;
@@ -254,22 +255,6 @@ static void load_all(loader *l)
         load_nextn(l);
 }
 
-/* Descriptions of the pools: NextN's window and the streams it starts from only where it is loaded. */
-static void set_shape(deepseek4 *m)
-{
-    const deepseek4_config *c = &m->config;
-    m->shape = (sparse_shape) { .layers = c->layers + (m->nextn != NULL),
-                                .drafter_layers = m->nextn != NULL,
-                                .window = c->window,
-                                .head_dim = c->head_dim,
-                                .index_dim = c->index_dim,
-                                .stream_width = m->nextn ? c->streams * c->dim : 0,
-                                .guard = 1, /* until model_pools says */
-                                .page_tokens = SPARSE_PAGE_TOKENS };
-    for (int i = 0; i < m->shape.layers; i++)
-        m->shape.ratio[i] = i < c->layers ? c->ratio[i] : 0;
-}
-
 int deepseek4_load(const model_file *f, const model_options *o, deepseek4 **out, foray_error *err)
 {
     deepseek4 *m = mem_alloc_zeroed(MEM_WEIGHTS, sizeof *m);
@@ -284,7 +269,7 @@ int deepseek4_load(const model_file *f, const model_options *o, deepseek4 **out,
     if (l.rc == 0)
         load_all(&l);
     if (l.rc == 0) {
-        set_shape(m);
+        m->shape = deepseek4_shape(&m->config, m->nextn != NULL, 1); /* until model_pools knows the rows */
         pool_desc pools[CACHE_MAX_POOLS];
         if (sparse_pools(&m->shape, pools) == 0)
             l.rc = fail(err, FORAY_EUNSUPPORTED, "%s: more than %d different compression ratios",

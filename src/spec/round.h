@@ -57,7 +57,8 @@ int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64
                         foray_error *err);
 /* Times rounds of the drafter of the device that is set, with 1 … most drafts in turn, after the rows have been timed:
  * what they take beyond a round of as many rows goes to the budget. scratch as above, but that it needs no script. */
-int round_measure_chain(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns, foray_error *err);
+int round_measure_chain(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns,
+                        foray_error *err);
 void round_set_chain(round_loop *r, const double *extra_ns, int most); /* budget_set_chain */
 /* That many drafts per request from now on; -1: by cost. Returns what it was. */
 int round_set_budget(round_loop *r, int fixed);

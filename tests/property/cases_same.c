@@ -65,8 +65,9 @@ static void long_texts_of_accepted_drafts_leave_the_fresh_cache(void **state)
     const foray_event *events;
     size_t count;
     foray_engine *e = engine_open_path(
-        tiny_file, (foray_config) {
-                   .spec = "script", .spec_tokens = 5, .spec_budget = 5, .prefill_chunk = 64, .threads = 1 });
+        tiny_file,
+        (foray_config) {
+            .spec = "script", .spec_tokens = 5, .spec_budget = 5, .prefill_chunk = 64, .threads = 1 });
     prompt_of(3, 20, ids);
     foray_request_config c = asking(ids, 20, 440, 0.8f);
     generate(plain, &c, &base);
@@ -131,10 +132,10 @@ static void the_number_of_drafts_changes_nothing(void **state)
     for (int k = 1; k <= DRAFT_MAX; k++) {
         static const char *const drafters[] = { "script", "ngram" };
         foray_engine *e = engine_open_path(tiny_file, (foray_config) { .spec = drafters[k % 2],
-                                                                   .spec_tokens = k,
-                                                                   .spec_budget = k,
-                                                                   .threads = 1,
-                                                                   .max_requests = 4 });
+                                                                       .spec_tokens = k,
+                                                                       .spec_budget = k,
+                                                                       .threads = 1,
+                                                                       .max_requests = 4 });
         generate_all(e, c, 4, k % 3, spec);
         for (int i = 0; i < 4; i++)
             assert_same_text(&base[i], &spec[i]);
@@ -174,10 +175,10 @@ static void rows_have_the_same_bits_in_every_shape(void **state)
     for (int eager = 0; eager <= 1; eager++)
         for (int b = 0; b < 4; b++) {
             foray_engine *e = engine_open_path(tiny_file, (foray_config) { .spec = "script",
-                                                                       .threads = 2,
-                                                                       .graph = eager ? "off" : "auto",
-                                                                       .spec_budget = 5,
-                                                                       .max_requests = batches[b] });
+                                                                           .threads = 2,
+                                                                           .graph = eager ? "off" : "auto",
+                                                                           .spec_budget = 5,
+                                                                           .max_requests = batches[b] });
             for (int k = 0; k < 3; k++) {
                 int keep = keeps[k];
                 round_hooks hooks = { .user = &keep, .keep = keep_of };
@@ -246,8 +247,9 @@ static void positions_move_by_what_was_committed(void **state)
     foray_request_config c = asking(ids, 16, 60, 0);
     generate(plain, &c, &base);
     foray_engine *e = engine_open_path(
-        tiny_file, (foray_config) {
-                   .spec = "script", .spec_tokens = 4, .spec_budget = 4, .prefill_chunk = 64, .threads = 1 });
+        tiny_file,
+        (foray_config) {
+            .spec = "script", .spec_tokens = 4, .spec_budget = 4, .prefill_chunk = 64, .threads = 1 });
     for (int cut = 0; cut <= 2; cut++) { /* all wrong; right twice; all right */
         for (int i = 0; i < 60; i++)
             script[i] = base.ids[i] ^ (cut == 0 || (cut == 1 && i % 3 == 2));
@@ -316,8 +318,9 @@ static void old_contents_of_the_pools_do_not_matter(void **state)
     }
     for (int fresh = 0; fresh < 2; fresh++) {
         foray_engine *e = engine_open_path(
-            tiny_file, (foray_config) {
-                       .spec = "ngram", .spec_budget = 7, .threads = 2, .max_requests = 3, .context = 128 });
+            tiny_file,
+            (foray_config) {
+                .spec = "ngram", .spec_budget = 7, .threads = 2, .max_requests = 3, .context = 128 });
         pass *p = round_pass(engine_round(e));
         for (int again = 0; again < 3; again++) {
             if (fresh || again) { /* as numbers these are huge, or not numbers at all */

@@ -59,7 +59,8 @@ static void log1p_is_within_two_ulp(void **state)
         if (x < 1)
             worst = fmax(worst, ulps(vmath_log1p(-x), log1p(-(double)x)));
     }
-    for (uint32_t u = 0x3eb00000u; u < 0x3ef00000u; u += 7) /* around sqrt 2 - 1, where the exponent changes */
+    for (uint32_t u = 0x3eb00000u; u < 0x3ef00000u;
+         u += 7) /* around sqrt 2 - 1, where the exponent changes */
         worst = fmax(worst, ulps(vmath_log1p(vmath_float(u)), log1p((double)vmath_float(u))));
     assert_true(worst < 2.0);
     assert_true(vmath_log1p(0) == 0 && vmath_log1p(-1) == -INFINITY && vmath_log1p(INFINITY) == INFINITY);

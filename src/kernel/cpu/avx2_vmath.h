@@ -67,8 +67,8 @@ static inline __m256 avx2_log1p(__m256 x)
     const __m256i u =
         _mm256_add_epi32(_mm256_castps_si256(sum), _mm256_set1_epi32(0x3f800000 - VMATH_LOG_SPLIT));
     const __m256 e = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_srai_epi32(u, 23), _mm256_set1_epi32(127)));
-    const __m256 m = _mm256_castsi256_ps(
-        _mm256_add_epi32(_mm256_and_si256(u, _mm256_set1_epi32(0x007fffff)), split));
+    const __m256 m =
+        _mm256_castsi256_ps(_mm256_add_epi32(_mm256_and_si256(u, _mm256_set1_epi32(0x007fffff)), split));
     const __m256 f = _mm256_add_ps(_mm256_sub_ps(m, one), _mm256_mul_ps(lost, _mm256_div_ps(m, sum)));
     const __m256 z = _mm256_mul_ps(f, f);
     __m256 q = _mm256_fmadd_ps(_mm256_set1_ps(VMATH_LOG_C7), f, _mm256_set1_ps(VMATH_LOG_C6));

@@ -67,8 +67,8 @@ static inline __m512 avx512_log1p(__m512 x)
     const __m512i u =
         _mm512_add_epi32(_mm512_castps_si512(sum), _mm512_set1_epi32(0x3f800000 - VMATH_LOG_SPLIT));
     const __m512 e = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_srai_epi32(u, 23), _mm512_set1_epi32(127)));
-    const __m512 m = _mm512_castsi512_ps(
-        _mm512_add_epi32(_mm512_and_si512(u, _mm512_set1_epi32(0x007fffff)), split));
+    const __m512 m =
+        _mm512_castsi512_ps(_mm512_add_epi32(_mm512_and_si512(u, _mm512_set1_epi32(0x007fffff)), split));
     const __m512 f = _mm512_add_ps(_mm512_sub_ps(m, one), _mm512_mul_ps(lost, _mm512_div_ps(m, sum)));
     const __m512 z = _mm512_mul_ps(f, f);
     __m512 q = _mm512_fmadd_ps(_mm512_set1_ps(VMATH_LOG_C7), f, _mm512_set1_ps(VMATH_LOG_C6));
