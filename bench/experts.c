@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/thread.h"
+#include "kernel/scaled.h"
 #include "measure/compare.h"
 #include "measure/peaks.h"
 #include "support/experts_case.h"
@@ -51,7 +52,12 @@ static packed_weight repeat(const bench *b, int n, int k, uint8_t **at)
     size_t bytes;
     const int lanes = b->table->lanes;
     uint8_t *data = matmul_random_weights(b->shape.type, lanes, k, VALUES_ORDINARY, 1, &bytes);
-    const weight_source one = { .data = data, .type = b->shape.type, .rows = lanes, .cols = k };
+    size_t scale_bytes, stride;
+    uint8_t *scales =
+        matmul_random_scales(b->shape.type, lanes, k, VALUES_ORDINARY, 2, &scale_bytes, &stride);
+    const weight_source one = {
+        .data = data, .type = b->shape.type, .rows = lanes, .cols = k, .scale = scales, .scale_stride = stride
+    };
     packed_weight group, w;
     if (weight_pack(&one, 1, false, true, lanes, &group, NULL) != 0)
         abort();
@@ -65,6 +71,7 @@ static packed_weight repeat(const bench *b, int n, int k, uint8_t **at)
     *at = *at ? *at + w.bytes : NULL;
     weight_free(&group);
     mem_free(MEM_GENERAL, data, bytes);
+    mem_free(MEM_GENERAL, scales, scale_bytes);
     return w;
 }
 
@@ -221,7 +228,7 @@ static int parse_rows(const char *text, int *rows)
 static bool parse(int argc, char **argv, options *o, experts_shape *shape)
 {
     const char *rows = "1,2,4,8";
-    *o = (options) { .model = "large", .type = "Q4_0", .rounds = 15, .threads = thread_cores() };
+    *o = (options) { .model = "large", .type = "F4_E2M1", .rounds = 15, .threads = thread_cores() };
     for (int i = 1; i + 1 < argc; i += 2) {
         const char *a = argv[i], *value = argv[i + 1];
         if (strcmp(a, "--model") == 0)
@@ -247,7 +254,8 @@ static bool parse(int argc, char **argv, options *o, experts_shape *shape)
     shape->norm = true;
     shape->type = DTYPE_UNKNOWN;
     for (int t = 0; t < DTYPE_COUNT; t++)
-        if (strcmp(dtype_get((dtype)t)->name, o->type) == 0 && weight_type_supported((dtype)t))
+        if (strcmp(dtype_get((dtype)t)->name, o->type) == 0 &&
+            (weight_type_supported((dtype)t) || scaled_is((dtype)t)))
             shape->type = (dtype)t;
     o->row_count = parse_rows(rows, o->rows);
     return argc % 2 == 1 && shape->type != DTYPE_UNKNOWN && o->row_count > 0 && o->rounds > 0 &&

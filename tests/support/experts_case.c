@@ -7,44 +7,49 @@
 #include "base/mem.h"
 #include "support/matmul_case.h"
 
+/* Rows [first, first + rows) of one of the two long matrices. */
+static weight_source part(const experts_weights *w, int which, int first, int rows, int cols, size_t stride)
+{
+    const dtype type = w->shape.type;
+    uint64_t before;
+    dtype_bytes(type, (uint64_t)first * (uint64_t)cols, &before);
+    return (weight_source) { .data = w->data[which] + before,
+                             .type = type,
+                             .rows = rows,
+                             .cols = cols,
+                             .scale = w->scales[which],
+                             .scale_stride = stride,
+                             .first_row = first };
+}
+
 experts_weights experts_case_weights(const experts_shape *s, uint64_t seed)
 {
     experts_weights w = { .shape = *s };
-    /* One long matrix of rows of `dim`, then one of rows of `width`: any bytes of a type are weights. */
-    size_t up_bytes, down_bytes;
-    uint8_t *up =
-        matmul_random_weights(s->type, 2 * s->experts * s->width, s->dim, VALUES_ORDINARY, seed, &up_bytes);
-    uint8_t *down =
-        matmul_random_weights(s->type, s->experts * s->dim, s->width, VALUES_ORDINARY, seed + 1, &down_bytes);
-    w.bytes = up_bytes + down_bytes;
-    w.data = mem_alloc(MEM_GENERAL, w.bytes);
-    w.sources = mem_alloc_zeroed(MEM_GENERAL, (size_t)s->experts * sizeof *w.sources);
-    memcpy(w.data, up, up_bytes);
-    memcpy(w.data + up_bytes, down, down_bytes);
-    mem_free(MEM_GENERAL, up, up_bytes);
-    mem_free(MEM_GENERAL, down, down_bytes);
-    for (int e = 0; e < s->experts; e++) {
-        const size_t half = up_bytes / (size_t)(2 * s->experts), n = (size_t)e;
-        weight_source gate = {
-            .data = w.data + 2 * n * half, .type = s->type, .rows = s->width, .cols = s->dim
-        };
-        w.sources[e] = (expert_source) {
-            .gate = gate,
-            .up = gate,
-            .down = { .data = w.data + up_bytes + n * (down_bytes / (size_t)s->experts),
-                      .type = s->type,
-                      .rows = s->dim,
-                      .cols = s->width },
-        };
-        w.sources[e].up.data = w.data + (2 * n + 1) * half;
+    const int rows[2] = { 2 * s->experts * s->width, s->experts * s->dim }, cols[2] = { s->dim, s->width };
+    size_t stride[2];
+    for (int i = 0; i < 2; i++) {
+        w.data[i] = matmul_random_weights(s->type, rows[i], cols[i], VALUES_ORDINARY, seed + (uint64_t)i,
+                                          &w.bytes[i]);
+        w.scales[i] = matmul_random_scales(s->type, rows[i], cols[i], VALUES_ORDINARY, seed + 2 + (uint64_t)i,
+                                           &w.scale_bytes[i], &stride[i]);
     }
+    w.sources = mem_alloc_zeroed(MEM_GENERAL, (size_t)s->experts * sizeof *w.sources);
+    for (int e = 0; e < s->experts; e++)
+        w.sources[e] = (expert_source) {
+            .gate = part(&w, 0, 2 * e * s->width, s->width, s->dim, stride[0]),
+            .up = part(&w, 0, (2 * e + 1) * s->width, s->width, s->dim, stride[0]),
+            .down = part(&w, 1, e * s->dim, s->dim, s->width, stride[1]),
+        };
     return w;
 }
 
 void experts_case_free_weights(experts_weights *w)
 {
     mem_free(MEM_GENERAL, w->sources, (size_t)w->shape.experts * sizeof *w->sources);
-    mem_free(MEM_GENERAL, w->data, w->bytes);
+    for (int i = 0; i < 2; i++) {
+        mem_free(MEM_GENERAL, w->data[i], w->bytes[i]);
+        mem_free(MEM_GENERAL, w->scales[i], w->scale_bytes[i]);
+    }
 }
 
 /* The next n words of the pass's memory; without memory only counted. */

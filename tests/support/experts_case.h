@@ -16,12 +16,12 @@ typedef struct {
     bool norm;
 } experts_shape;
 
-/* Weights as files hold them: [expert][gate, up, down]. Owned. */
+/* Weights as files hold them: [expert][gate, up] and [expert][down]. Owned. */
 typedef struct {
     experts_shape shape;
-    expert_source *sources; /* [experts] */
-    uint8_t *data;
-    size_t bytes;
+    expert_source *sources;       /* [experts] */
+    uint8_t *data[2], *scales[2]; /* of all gates and ups, of all downs */
+    size_t bytes[2], scale_bytes[2];
 } experts_weights;
 
 experts_weights experts_case_weights(const experts_shape *s, uint64_t seed);

@@ -48,7 +48,7 @@ static int within(int n, int low, int high)
 
 static int block_of(const packed_weight *w)
 {
-    return w->form == ACTIVATION_F32 ? WIDE_BLOCK : ROW_BLOCK;
+    return panel_is_float(w->form) ? WIDE_BLOCK : ROW_BLOCK;
 }
 
 static cut make_cut(const args_experts *a)
