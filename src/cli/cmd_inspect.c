@@ -11,9 +11,11 @@
 #include "cache/kv.h"
 #include "cli/cache_plan.h"
 #include "cli/commands.h"
+#include "cli/inspect_deepseek4.h"
 #include "cli/model_path.h"
 #include "cli/setup.h"
 #include "engine/score.h"
+#include "model/deepseek4_names.h"
 #include "model/deepseek4_pools.h"
 #include "model/names.h"
 #include "spec/round.h"
@@ -22,10 +24,13 @@
 
 enum { SHOWN_STRING = 72, SHAPE_BYTES = 96, PASS_ROWS = 256 };
 
-/* Everything that is inspected. config and words are valid where their fault is empty. */
+/* Everything that is inspected. config (or v4, for a model of that family) and words are valid where their fault is
+ * empty; v4 also where only the tensors are at fault. */
 typedef struct {
     model_file *file;
     model_config config;
+    deepseek4_config v4;
+    bool is_v4, v4_read;
     tokenizer *words;
     foray_error config_fault, words_fault; /* code 0: none */
     int context;                           /* tokens of the memory plan */
@@ -121,6 +126,8 @@ static uint64_t sum_types(const model_file *f, uint64_t bytes[DTYPE_COUNT + 1], 
 static uint64_t step_bytes(const inspection *in)
 {
     uint64_t sum = 0;
+    if (in->is_v4)
+        return inspect_deepseek4_step_bytes(in->file, &in->v4);
     for (int role = 0; role < ROLE_COUNT; role++) {
         if (role == ROLE_TOKEN_EMBD || !model_role_used(&in->config, (model_role)role))
             continue;
@@ -137,18 +144,17 @@ static uint64_t step_bytes(const inspection *in)
  * prompts have by default. */
 static void set_pools(inspection *in, int wanted)
 {
-    deepseek4_config v4;
     const model_config *c = &in->config;
-    if (!in->config_fault.code) {
+    if (!in->is_v4 && !in->config_fault.code) {
         in->kv = (kv_shape) {
             .layers = c->layers, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .page_rows = 16
         };
         in->pools[in->pool_count++] = kv_pool(&in->kv);
         in->context = wanted > 0 ? wanted : c->context;
-    } else if (deepseek4_recognise(in->file) && deepseek4_config_read(in->file, &v4, NULL) == 0) {
-        sparse_shape shape = deepseek4_shape(&v4, v4.drafter == DEEPSEEK4_NEXTN, PASS_ROWS);
+    } else if (in->v4_read) {
+        sparse_shape shape = deepseek4_shape(&in->v4, in->v4.drafter == DEEPSEEK4_NEXTN, PASS_ROWS);
         in->pool_count = sparse_pools(&shape, in->pools);
-        in->context = wanted > 0 ? wanted : v4.context;
+        in->context = wanted > 0 ? wanted : in->v4.context;
     }
 }
 
@@ -158,6 +164,10 @@ static void put_config(const inspection *in, buf *out)
     buf_puts(out, "config     ");
     if (in->config_fault.code) {
         buf_printf(out, "foray cannot run this model: %s\n", in->config_fault.text);
+        return;
+    }
+    if (in->is_v4) {
+        inspect_deepseek4_put(&in->v4, out);
         return;
     }
     int windowed = 0;
@@ -264,6 +274,10 @@ static void json_config(const inspection *in, buf *out)
         json_pair(out, "config_fault", in->config_fault.text);
         return;
     }
+    if (in->is_v4) {
+        inspect_deepseek4_json(&in->v4, out);
+        return;
+    }
     buf_puts(out, "{");
     json_pair(out, "name", c->name);
     buf_puts(out, ",");
@@ -366,6 +380,21 @@ static int put_graphs(const options *o, const char *path, buf *out, foray_error 
     return rc;
 }
 
+/* The config and the tensors of a model of either family. */
+static void read_config(inspection *in)
+{
+    foray_error *fault = &in->config_fault;
+    in->is_v4 = deepseek4_recognise(in->file);
+    if (!in->is_v4) {
+        if (model_config_read(in->file, &in->config, fault) == 0)
+            model_names_check(in->file, &in->config, fault);
+        return;
+    }
+    in->v4_read = deepseek4_config_read(in->file, &in->v4, fault) == 0;
+    if (in->v4_read)
+        v4_names_check(in->file, &in->v4, fault);
+}
+
 int cmd_inspect(const options *o)
 {
     foray_error err;
@@ -382,9 +411,7 @@ int cmd_inspect(const options *o)
     }
     if ((rc = model_file_open(path.data, &in.file, &err)))
         goto done;
-    model_config_read(in.file, &in.config, &in.config_fault);
-    if (!in.config_fault.code)
-        model_names_check(in.file, &in.config, &in.config_fault);
+    read_config(&in);
     tokenizer_load(in.file, &in.words, &in.words_fault);
     set_pools(&in, options_int(o, OPT_CONTEXT));
     if (options_flag(o, OPT_JSON))

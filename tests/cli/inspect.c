@@ -12,6 +12,7 @@
 #include "support/cli_program.h"
 #include "support/gguf_write.h"
 #include "support/tiny.h"
+#include "support/tiny_v4.h"
 
 #define RUN(setting, ...) cli_run((const char *const[]) { __VA_ARGS__, NULL }, NULL, setting)
 
@@ -81,10 +82,42 @@ static void the_caches_of_a_compressed_model_are_planned(void **state)
     cli_free(&r);
 }
 
+static void a_deepseek4_model_says_its_layers_and_drafter(void **state)
+{
+    (void)state;
+    static const struct {
+        deepseek4_drafter drafter;
+        tiny_v4_format format;
+        const char *name, *rounding, *text;
+    } cases[] = {
+        { DEEPSEEK4_NEXTN, TINY_V4_GGUF, "nextn", "off", "drafter nextn · rounding of activations off" },
+        { DEEPSEEK4_DSPARK, TINY_V4_PLAIN, "dspark", "off", "drafter dspark of 3 layers" },
+        { DEEPSEEK4_NO_DRAFTER, TINY_V4_MODELSLIM, "none", "int8",
+          "1 of a window only, 1 of ratio 4, 1 of ratio 8" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tiny_v4_spec spec = tiny_v4_small();
+        spec.drafter = cases[i].drafter;
+        const char *path = tiny_v4_model(&spec, cases[i].format);
+        cli_result text = RUN(NULL, "inspect", path), r = RUN(NULL, "inspect", path, "--json");
+        json_t *all = json_loadb(r.out.data, r.out.len, 0, NULL), *c = json_object_get(all, "config");
+        assert_string_equal(json_string_value(json_object_get(c, "architecture")), "deepseek4");
+        assert_string_equal(json_string_value(json_object_get(c, "drafter")), cases[i].name);
+        assert_string_equal(json_string_value(json_object_get(c, "act_quant")), cases[i].rounding);
+        assert_int_equal(json_array_size(json_object_get(c, "ratios")), 3);
+        assert_non_null(strstr(text.out.data, cases[i].text));
+        assert_int_equal(text.err.len, 0); /* no tensor is left over */
+        json_decref(all);
+        cli_free(&text);
+        cli_free(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_caches_of_a_compressed_model_are_planned),
+        cmocka_unit_test(a_deepseek4_model_says_its_layers_and_drafter),
         cmocka_unit_test(types_that_foray_does_not_know_are_listed_by_the_files_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
