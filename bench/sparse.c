@@ -4,7 +4,7 @@
  *
  * Cases have the proportions of a very small model, and of a large one of the family (64 heads of 512) after 1k and 32k
  * tokens; 1 and 4 rows each. Instruction sets run in turn (`portable` only where there is no other); figures are medians of whole kernels (all their tiles) in
- * microseconds, and for the best set the rate in 10^9 operations per second.
+ * microseconds; the last column is the rate of the best set in its fastest round, in 10^9 operations per second.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,7 +272,7 @@ static void measure_job(const kernel_table *const *tables, int sets, const job *
         printf(" %11.2f", ns[s][rounds / 2] / 1e3);
         mem_free(MEM_GENERAL, scratch[s], bytes[s]);
     }
-    printf(" %8.1f\n", kernel_get_live_cost(j->id, &j->args).flops / ns[sets - 1][rounds / 2]);
+    printf(" %8.1f\n", kernel_get_live_cost(j->id, &j->args).flops / ns[sets - 1][0]);
 }
 
 static void measure_case(const proportions *p, int rows, const char *kernel, int rounds)

@@ -1,7 +1,6 @@
 /* avx2_latent.c: heads, latents and compressed entries, eight floats at a time; the bits of kernel/ref/latent.c and
  * compress.c. The AVX-512 table uses them too: each value is touched a few times only.
  *
- * Rounding is the scalar page, inlined here, where the compiler makes vectors of it: its operations are exact.
  * Tiles as in kernel/ref. Threads: tiles at once.
  */
 #include <immintrin.h>
@@ -73,12 +72,53 @@ static void hadamard(float *x, int width)
         _mm256_storeu_ps(x + i, _mm256_mul_ps(_mm256_loadu_ps(x + i), scale));
 }
 
+/* A format of kernel/ref/round.h. */
+typedef struct {
+    float most, floor, least, steps;
+} number_format;
+
+static const number_format e4m3 = { ROUND_F8_MOST, ROUND_F8_FLOOR, 0x1p-6f, 8 };
+static const number_format e2m1 = { ROUND_FP4_MOST, ROUND_FP4_FLOOR, 1, 2 };
+
+/* round_scale over x [n], n a multiple of 8. */
+static float group_scale(const float *x, int n, const number_format *f)
+{
+    __m256i top = _mm256_castps_si256(_mm256_set1_ps(f->floor));
+    for (int i = 0; i < n; i += 8) {
+        const __m256i bits = _mm256_loadu_si256((const __m256i *)(const void *)(x + i));
+        top = _mm256_max_epi32(top, _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff)));
+    }
+    __m128i four = _mm_max_epi32(_mm256_castsi256_si128(top), _mm256_extracti128_si256(top, 1));
+    four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+    four = _mm_max_epi32(four, _mm_shuffle_epi32(four, 0xb1));
+    const uint32_t most = (uint32_t)_mm_cvtsi128_si32(four);
+    const float least = vmath_float(most < 0x7f800000 ? most : 0x7f800000) * (1 / f->most);
+    return vmath_float((vmath_bits(least) + 0x7fffff) & 0x7f800000);
+}
+
+/* round_group_f8 and round_group_fp4, in place; n a multiple of 8. */
+static inline __attribute__((always_inline)) void round_group(float *x, int n, const number_format *f)
+{
+    const __m256 scale = _mm256_set1_ps(group_scale(x, n, f)), sign = _mm256_set1_ps(-0.0f);
+    const __m256 exponent = _mm256_castsi256_ps(_mm256_set1_epi32(0x7f800000));
+    for (int i = 0; i < n; i += 8) {
+        const __m256 v = _mm256_div_ps(_mm256_loadu_ps(x + i), scale);
+        const __m256 size =
+            _mm256_min_ps(_mm256_set1_ps(f->most), _mm256_andnot_ps(sign, v)); /* a NaN stays one */
+        const __m256 power = _mm256_max_ps(_mm256_and_ps(size, exponent), _mm256_set1_ps(f->least));
+        const __m256 magic = _mm256_mul_ps(power, _mm256_set1_ps(0x1p23f / f->steps));
+        const __m256 rounded = _mm256_sub_ps(_mm256_add_ps(size, magic), magic);
+        const __m256 back = _mm256_or_ps(_mm256_andnot_ps(sign, rounded), _mm256_and_ps(sign, v));
+        _mm256_storeu_ps(x + i, _mm256_mul_ps(back, scale));
+    }
+}
+
 static void round_vector(float *x, int width, int rope_dim, vector_rounding rounding)
 {
     if (rounding == ROUND_F8) {
         int i = 0, n = width - rope_dim;
         for (; i + LATENT_F8_GROUP <= n; i += LATENT_F8_GROUP)
-            round_group_f8(x + i, LATENT_F8_GROUP, x + i);
+            round_group(x + i, LATENT_F8_GROUP, &e4m3);
         if (i < n)
             round_group_f8(x + i, n - i, x + i);
     } else if (rounding >= ROUND_HADAMARD && width < LATENT_FP4_GROUP) {
@@ -86,7 +126,7 @@ static void round_vector(float *x, int width, int rope_dim, vector_rounding roun
     } else if (rounding >= ROUND_HADAMARD) {
         hadamard(x, width);
         for (int i = 0; rounding == ROUND_HADAMARD_FP4 && i < width; i += LATENT_FP4_GROUP)
-            round_group_fp4(x + i, LATENT_FP4_GROUP, x + i);
+            round_group(x + i, LATENT_FP4_GROUP, &e2m1);
     }
 }
 

@@ -1,11 +1,11 @@
-/* avx2_index_score.c: the indexer's scores, 2 heads x 2 entries at a time (avx2_dots.h); the bits of
- * kernel/ref/index.c. Threads: tiles at once.
+/* avx2_index.c: the indexer's scores, 2 heads x 2 entries at a time (avx2_dots.h); the bits of
+ * kernel/ref/index.c. The choice is the page of kernel/ref, compiled for this instruction set. Threads: tiles at once.
  */
 #include <immintrin.h>
 
 #include "kernel/cpu/avx2_dots.h"
 #include "kernel/cpu/entries.h"
-#include "kernel/ref/sparse.h"
+#include "kernel/ref/index_select.h"
 
 /* Scores of two entries, in the lowest lanes. */
 static inline __m128 score_two(const args_index_score *a, int row, const float *const key[2])
@@ -46,3 +46,7 @@ static void index_score_run(const kernel_args *args, int tile, void *scratch)
 }
 
 const kernel_impl avx2_index_score = { .tiles = sparse_score_tiles, .run = index_score_run };
+
+const kernel_impl avx2_index_select = { .tiles = index_select_tiles,
+                                        .scratch = index_select_scratch,
+                                        .run = index_select_run };

@@ -1,11 +1,11 @@
-/* avx512_index_score.c: the indexer's scores, 4 heads x 4 entries at a time (avx512_dots.h); the bits of
- * kernel/ref/index.c. Threads: tiles at once.
+/* avx512_index.c: the indexer's scores, 4 heads x 4 entries at a time (avx512_dots.h); the bits of
+ * kernel/ref/index.c. The choice is the page of kernel/ref, compiled for this instruction set. Threads: tiles at once.
  */
 #include <immintrin.h>
 
 #include "kernel/cpu/avx512_dots.h"
 #include "kernel/cpu/entries.h"
-#include "kernel/ref/sparse.h"
+#include "kernel/ref/index_select.h"
 
 /* sum of four entries + weight . relu(q . key) of H heads. */
 static inline __attribute__((always_inline)) __m128
@@ -45,3 +45,7 @@ static void index_score_run(const kernel_args *args, int tile, void *scratch)
 }
 
 const kernel_impl avx512_index_score = { .tiles = sparse_score_tiles, .run = index_score_run };
+
+const kernel_impl avx512_index_select = { .tiles = index_select_tiles,
+                                          .scratch = index_select_scratch,
+                                          .run = index_select_run };
