@@ -61,6 +61,16 @@ static int count_before(const sparse_shape *s, int layer, int ratio)
     return count;
 }
 
+static entry_packing latent_packing(const sparse_shape *s)
+{
+    return s->packed ? ENTRY_F8 : ENTRY_F32;
+}
+
+static entry_packing key_packing(const sparse_shape *s)
+{
+    return s->packed ? ENTRY_FP4 : ENTRY_F32;
+}
+
 /* A ring of so many entries, in pages of equal size. */
 static pool_desc ring_of(const sparse_shape *s, int layers, int width, int entries, int group, int reach)
 {
@@ -74,10 +84,10 @@ static pool_desc ring_of(const sparse_shape *s, int layers, int width, int entri
                          .reach = reach };
 }
 
-static pool_desc growing_of(const sparse_shape *s, int layers, int width, int ratio)
+static pool_desc growing_of(const sparse_shape *s, int layers, entry_packing packing, int width, int ratio)
 {
     return (pool_desc) { .layers = layers,
-                         .entry_bytes = sizeof(float) * (size_t)width,
+                         .entry_bytes = entry_packed_bytes(packing, width, s->rope_dim),
                          .page_rows = s->page_tokens > ratio ? s->page_tokens / ratio : 1,
                          .tokens = ratio };
 }
@@ -117,12 +127,12 @@ int sparse_pools(const sparse_shape *s, pool_desc out[CACHE_MAX_POOLS])
         put(out, o.streams, ring_of(s, 1, s->stream_width, last, 1, s->window), "streams", 0);
     for (int i = 0; i < o.ratios; i++) {
         int ratio = o.ratio[i], layers = count_before(s, s->layers, ratio), pool = o.first_ratio + 2 * i;
-        put(out, pool, growing_of(s, layers, s->head_dim, ratio), "entries", ratio);
+        put(out, pool, growing_of(s, layers, latent_packing(s), s->head_dim, ratio), "entries", ratio);
         put(out, pool + 1, state_of(s, layers, s->head_dim, ratio), "state", ratio);
     }
     if (o.index >= 0) {
         int layers = count_before(s, s->layers, OVERLAPPED);
-        put(out, o.index, growing_of(s, layers, s->index_dim, OVERLAPPED), "index", 0);
+        put(out, o.index, growing_of(s, layers, key_packing(s), s->index_dim, OVERLAPPED), "index", 0);
         put(out, o.index_state, state_of(s, layers, s->index_dim, OVERLAPPED), "index state", 0);
     }
     return o.pools;
@@ -140,7 +150,18 @@ static entry_rows share(const cache *c, int pool, int rank)
                           .table_stride = cache_table_stride(c, pool),
                           .page_rows = p->page_rows,
                           .width = (int)(p->entry_bytes / sizeof(float)),
-                          .ring = p->ring };
+                          .ring = p->ring,
+                          .stride = p->entry_bytes };
+}
+
+static entry_rows packed_as(entry_rows e, const sparse_shape *s, entry_packing packing, int width)
+{
+    if (!e.base)
+        return e;
+    e.packing = packing;
+    e.width = width;
+    e.plain = packing == ENTRY_F8 ? s->rope_dim : 0;
+    return e;
 }
 
 entry_rows sparse_window(const cache *c, const sparse_shape *s, int layer)
@@ -169,7 +190,7 @@ static entry_rows ratio_share(const cache *c, const sparse_shape *s, int layer, 
 
 entry_rows sparse_entries(const cache *c, const sparse_shape *s, int layer)
 {
-    return ratio_share(c, s, layer, 0);
+    return packed_as(ratio_share(c, s, layer, 0), s, latent_packing(s), s->head_dim);
 }
 
 entry_rows sparse_state(const cache *c, const sparse_shape *s, int layer)
@@ -188,7 +209,7 @@ static entry_rows index_share(const cache *c, const sparse_shape *s, int layer, 
 
 entry_rows sparse_index(const cache *c, const sparse_shape *s, int layer)
 {
-    return index_share(c, s, layer, false);
+    return packed_as(index_share(c, s, layer, false), s, key_packing(s), s->index_dim);
 }
 
 entry_rows sparse_index_state(const cache *c, const sparse_shape *s, int layer)

@@ -37,6 +37,9 @@ typedef struct {
     int drafter_layers;           /* NextN: 1 */
     int ratio[SPARSE_MAX_LAYERS]; /* [layers] 0: window only; 4: overlapped, with an indexer */
     int window, head_dim, index_dim;
+    bool
+        packed; /* compressed entries and the indexer's keys are rounded before they are stored, and kept packed */
+    int rope_dim;     /* channels of an entry that are not rounded */
     int stream_width; /* streams x dim of the target, or 0: nobody needs its streams */
     int guard;
     /* Tokens that a page of growing entries covers, SPARSE_PAGE_TOKENS (one entry at least); a ring's page holds at

@@ -253,7 +253,7 @@ static void add_kv(access_list *l, const kv_layer *kv, bool write)
 
 void access_add_entries(access_list *l, const entry_rows *e, bool write)
 {
-    size_t page = sizeof(float) * (size_t)e->page_rows * (size_t)e->width;
+    size_t page = (size_t)e->page_rows * e->stride;
     if (!e->base)
         return;
     access_add(l, e->base, page, write);

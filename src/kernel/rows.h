@@ -26,6 +26,19 @@ typedef struct {
     int32_t first_row, rows, slot, first_position;
 } row_span;
 
+/* How an entry's floats are kept: as they are, or in what rounding left of them (kernel/ref/entry_pack.h). */
+typedef enum { ENTRY_F32, ENTRY_F8, ENTRY_FP4 } entry_packing;
+
+/* Bytes of an entry of `width` floats, of which the last `plain` are never packed by ENTRY_F8. */
+static inline size_t entry_packed_bytes(entry_packing packing, int width, int plain)
+{
+    size_t coded = (size_t)(packing == ENTRY_F8 ? width - plain : width);
+    size_t bytes = packing == ENTRY_F32  ? 4 * coded
+                   : packing == ENTRY_F8 ? coded + (coded + 63) / 64
+                                         : (coded + 1) / 2 + (coded + 31) / 32;
+    return (bytes + 3) / 4 * 4 + (packing == ENTRY_F8 ? 4 * (size_t)plain : 0);
+}
+
 /* One layer's share of a pool of entries of `width` floats (cache/cache.h). A growing pool keeps entry e for ever; a
  * ring keeps the last `ring` of them, e at e % ring.
  *
@@ -37,14 +50,23 @@ typedef struct {
     int table_stride;
     int page_rows, width;
     int ring; /* 0: growing */
+    entry_packing packing;
+    int plain;     /* ENTRY_F8: the last channels, which are not rounded */
+    size_t stride; /* bytes of an entry: entry_packed_bytes */
 } entry_rows;
 
-static inline float *entry_at(const entry_rows *e, int slot, int entry)
+static inline uint8_t *entry_bytes_at(const entry_rows *e, int slot, int entry)
 {
     int at = e->ring ? entry % e->ring : entry;
     int32_t page = e->table[(size_t)slot * (size_t)e->table_stride + (size_t)(at / e->page_rows)];
     uint8_t *start = e->base + (size_t)page * e->page_stride;
-    return (float *)(void *)start + (size_t)(at % e->page_rows) * (size_t)e->width;
+    return start + (size_t)(at % e->page_rows) * e->stride;
+}
+
+/* Of ENTRY_F32. */
+static inline float *entry_at(const entry_rows *e, int slot, int entry)
+{
+    return (float *)(void *)entry_bytes_at(e, slot, entry);
 }
 
 #endif

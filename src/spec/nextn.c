@@ -175,7 +175,8 @@ static int launch_layer(nextn *d, stream *s, int rows, int heads, bool from_self
                         .table_stride = 1,
                         .page_rows = 1,
                         .width = m->config.streams * m->config.dim,
-                        .ring = 1 };
+                        .ring = 1,
+                        .stride = sizeof(float) * (size_t)m->config.streams * (size_t)m->config.dim };
     int rc = deepseek4_nextn(m, &d->pass, d->config.cache, rows, heads, cache_max_length(d->config.cache),
                              from_self, &self, d->head_slot, s, err);
     if (rc == 0)

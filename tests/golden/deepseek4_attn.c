@@ -220,7 +220,11 @@ static const int32_t one_page[] = { 0 };
 
 static entry_rows make_entries(float *base, int width, int entries)
 {
-    return (entry_rows) { .base = (uint8_t *)base, .table = one_page, .page_rows = entries, .width = width };
+    return (entry_rows) { .base = (uint8_t *)base,
+                          .table = one_page,
+                          .page_rows = entries,
+                          .width = width,
+                          .stride = sizeof(float) * (size_t)width };
 }
 
 static void check_entries(const compressor *c, const args_compress *args, vector_rounding rounding,

@@ -23,7 +23,8 @@ void entry_pool_init(entry_pool *p, int slots, int entries, int page_rows, int w
                              .table_stride = per_slot,
                              .page_rows = page_rows,
                              .width = width,
-                             .ring = ring };
+                             .ring = ring,
+                             .stride = sizeof(float) * (size_t)width };
 }
 
 void entry_pool_free(entry_pool *p)

@@ -216,6 +216,13 @@ static void bytes_per_token_are_those_of_the_specification(void **state)
     assert_int_equal(count, 3 + 2 * 2 + 2);
     /* 7.3 with entries of 2048 and 512 bytes in place of 584 and 132. */
     assert_true(pools_bytes_per_token(p, count) == 21 * (2048 / 4. + 512 / 4.) + 20 * (2048 / 128.));
+    /* Packed: 712 and 68 (kernel_entry.c). */
+    sparse_shape packed = s;
+    packed.packed = true;
+    packed.rope_dim = 64;
+    pool_desc q[CACHE_MAX_POOLS];
+    assert_int_equal(sparse_pools(&packed, q), count);
+    assert_true(pools_bytes_per_token(q, count) == 21 * (712 / 4. + 68 / 4.) + 20 * (712 / 128.));
     /* 7.1, with the guard: windows, streams; states of 2 x 2 x 512, 2 x 512 and 2 x 2 x 128 floats. */
     uint64_t rings = 44 * (128 + 256) * 2048 + (128 + 256) * 65536 + 21 * (8 + 256) * (8192 + 2048) +
                      20 * (128 + 256) * 4096;

@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include "kernel/cpu/avx2_dots.h"
+#include "kernel/cpu/avx2_entry.h"
 #include "kernel/cpu/entries.h"
 #include "kernel/ref/index_select.h"
 
@@ -30,14 +31,15 @@ static inline __m128 score_two(const args_index_score *a, int row, const float *
 
 static void index_score_run(const kernel_args *args, int tile, void *scratch)
 {
-    (void)scratch;
+    float *room = scratch;
     const args_index_score *a = &args->index_score;
     const sparse_tile at = sparse_score_tile(a, tile);
     float *score = a->score + (size_t)at.row * a->max_entries;
     for (int j = at.first; j < at.first + at.count; j += 2) {
         const bool both = j + 1 < at.first + at.count;
-        const float *const key[2] = { entry_at(&a->keys, a->slot[at.row], j),
-                                      entry_at(&a->keys, a->slot[at.row], both ? j + 1 : j) };
+        const float *const key[2] = { avx2_entry_load(&a->keys, a->slot[at.row], j, room),
+                                      avx2_entry_load(&a->keys, a->slot[at.row], both ? j + 1 : j,
+                                                      room + a->width) };
         const __m128 two = score_two(a, at.row, key);
         _mm_store_ss(score + j, two);
         if (both)
@@ -45,7 +47,9 @@ static void index_score_run(const kernel_args *args, int tile, void *scratch)
     }
 }
 
-const kernel_impl avx2_index_score = { .tiles = sparse_score_tiles, .run = index_score_run };
+const kernel_impl avx2_index_score = { .tiles = sparse_score_tiles,
+                                       .scratch = sparse_score_scratch,
+                                       .run = index_score_run };
 
 const kernel_impl avx2_index_select = { .tiles = index_select_tiles,
                                         .scratch = index_select_scratch,

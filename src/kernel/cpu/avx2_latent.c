@@ -10,6 +10,7 @@
 #include "kernel/cpu/avx2_vmath.h"
 #include "kernel/cpu/entries.h"
 #include "kernel/ref/compress.h"
+#include "kernel/ref/entry_pack.h"
 #include "kernel/ref/latent.h"
 #include "kernel/ref/round.h"
 #include "kernel/ref/sparse.h"
@@ -201,6 +202,7 @@ static void compress_run(const kernel_args *args, int tile, void *scratch)
     norm_vector(g.entry, a->width, a->norm, a->eps, g.entry);
     rotate_tail(g.entry, a->width, a->rope_dim, g.cos_sin, false);
     round_vector(g.entry, a->width, a->rope_dim, a->rounding);
+    entry_store(&a->out, g.slot, g.index, g.entry);
 }
 
 const kernel_impl avx2_compress = { .tiles = compress_tiles,

@@ -9,6 +9,7 @@
 
 #include "kernel/cpu/avx2_dots.h"
 #include "kernel/cpu/avx2_vmath.h"
+#include "kernel/cpu/avx2_entry.h"
 #include "kernel/cpu/entries.h"
 #include "kernel/cpu/sparse_tiles.h"
 
@@ -124,7 +125,7 @@ static void sparse_attention_run(const kernel_args *args, int tile, void *scratc
 {
     sparse_work w;
     float scale[SPARSE_HEADS];
-    sparse_begin(&args->sparse_attention, tile, scratch, &w);
+    sparse_begin(&args->sparse_attention, tile, avx2_entry_load, scratch, &w);
     scores(&w);
     for (int h = 0; h < w.heads; h++)
         scale[h] = weights(&w, h);

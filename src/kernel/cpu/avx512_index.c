@@ -4,6 +4,7 @@
 #include <immintrin.h>
 
 #include "kernel/cpu/avx512_dots.h"
+#include "kernel/cpu/avx2_entry.h"
 #include "kernel/cpu/entries.h"
 #include "kernel/ref/index_select.h"
 
@@ -23,7 +24,7 @@ add_heads(__m128 sum, const float *weight, const float *q, int width, const floa
 
 static void index_score_run(const kernel_args *args, int tile, void *scratch)
 {
-    (void)scratch;
+    float *room = scratch;
     const args_index_score *a = &args->index_score;
     const sparse_tile at = sparse_score_tile(a, tile);
     const float *q = a->q + (size_t)at.row * a->heads * a->width,
@@ -34,7 +35,9 @@ static void index_score_run(const kernel_args *args, int tile, void *scratch)
         const float *key[4];
         __m128 sum = _mm_setzero_ps();
         for (int i = 0; i < 4; i++) /* the last again instead of those that are not there */
-            key[i] = entry_at(&a->keys, a->slot[at.row], at.first + j + (i < entries ? i : entries - 1));
+            key[i] =
+                avx2_entry_load(&a->keys, a->slot[at.row], at.first + j + (i < entries ? i : entries - 1),
+                                room + (size_t)i * (size_t)a->width);
         int h = 0;
         for (; h + 4 <= a->heads; h += 4)
             sum = add_heads(sum, weight + h, q + (size_t)h * a->width, a->width, key, 4);
@@ -44,7 +47,9 @@ static void index_score_run(const kernel_args *args, int tile, void *scratch)
     }
 }
 
-const kernel_impl avx512_index_score = { .tiles = sparse_score_tiles, .run = index_score_run };
+const kernel_impl avx512_index_score = { .tiles = sparse_score_tiles,
+                                         .scratch = sparse_score_scratch,
+                                         .run = index_score_run };
 
 const kernel_impl avx512_index_select = { .tiles = index_select_tiles,
                                           .scratch = index_select_scratch,

@@ -26,6 +26,6 @@ int sparse_attention_tiles(const kernel_args *args);
 size_t sparse_attention_scratch(const kernel_args *args);
 
 /* Fills *w for a tile; weights are the caller's to fill. All of w's memory lies in scratch. */
-void sparse_begin(const args_sparse_attention *a, int tile, void *scratch, sparse_work *w);
+void sparse_begin(const args_sparse_attention *a, int tile, entry_loader load, void *scratch, sparse_work *w);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "kernel/cpu/entries.h"
 #include "kernel/ref/compress.h"
+#include "kernel/ref/entry_pack.h"
 #include "kernel/ref/latent.h"
 #include "kernel/ref/rope.h"
 
@@ -43,11 +44,11 @@ int compress_tiles(const kernel_args *args)
     return rows_live(args->compress.rows);
 }
 
-/* The tokens of a group, by address | cos and sin of its rotation. */
+/* The tokens of a group, by address | cos and sin of its rotation | the entry. */
 size_t compress_scratch(const kernel_args *args)
 {
     const args_compress *a = &args->compress;
-    return 2 * (size_t)a->ratio * sizeof(float *) + (size_t)a->rope_dim * sizeof(float);
+    return 2 * (size_t)a->ratio * sizeof(float *) + (size_t)(a->rope_dim + a->width) * sizeof(float);
 }
 
 bool compress_begin(const args_compress *a, int row, void *scratch, compress_group *g)
@@ -58,8 +59,10 @@ bool compress_begin(const args_compress *a, int row, void *scratch, compress_gro
     assert(!a->state.ring || a->state.ring >= a->ratio * (a->overlap ? 2 : 1));
     *g = (compress_group) { .kv = scratch,
                             .to_score = (size_t)a->width * (a->overlap ? 2 : 1),
-                            .entry = entry_at(&a->out, slot, p / a->ratio) };
+                            .slot = slot,
+                            .index = p / a->ratio };
     g->cos_sin = (float *)(void *)(g->kv + 2 * a->ratio);
+    g->entry = g->cos_sin + a->rope_dim;
     for (int t = first - a->ratio; a->overlap && first > 0 && t < first; t++)
         g->kv[g->tokens++] = entry_at(&a->state, slot, t);
     for (int t = first; t <= p; t++)
@@ -98,6 +101,7 @@ static void compress_run(const kernel_args *args, int tile, void *scratch)
     latent_norm(g.entry, a->width, a->norm, a->eps, g.entry);
     latent_rotate(g.entry, a->width, a->rope_dim, g.cos_sin, false);
     latent_round(g.entry, a->width, a->rope_dim, a->rounding);
+    entry_store(&a->out, g.slot, g.index, g.entry);
 }
 
 const kernel_impl ref_compress = { .tiles = compress_tiles,

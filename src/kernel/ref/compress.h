@@ -13,7 +13,8 @@ typedef struct {
     int tokens;
     size_t to_score; /* kv[t] + to_score: its scores */
     float *cos_sin;  /* [rope_dim] */
-    float *entry;    /* [width] where the group is stored */
+    float *entry;    /* [width] the group, to be stored as entry `index` of `slot` */
+    int slot, index;
 } compress_group;
 
 /* As kernel_impl's tiles and scratch: one tile per row. */

@@ -9,6 +9,7 @@
 
 #include "kernel/cpu/entries.h"
 #include "kernel/ref/index_select.h"
+#include "kernel/ref/entry_pack.h"
 #include "kernel/ref/reduce.h"
 
 static float score_entry(const args_index_score *a, int row, const float *key)
@@ -24,15 +25,16 @@ static float score_entry(const args_index_score *a, int row, const float *key)
 
 static void index_score_run(const kernel_args *args, int tile, void *scratch)
 {
-    (void)scratch;
     const args_index_score *a = &args->index_score;
     const sparse_tile at = sparse_score_tile(a, tile);
     float *score = a->score + (size_t)at.row * a->max_entries;
     for (int j = at.first; j < at.first + at.count; j++)
-        score[j] = score_entry(a, at.row, entry_at(&a->keys, a->slot[at.row], j));
+        score[j] = score_entry(a, at.row, entry_load(&a->keys, a->slot[at.row], j, scratch));
 }
 
-const kernel_impl ref_index_score = { .tiles = sparse_score_tiles, .run = index_score_run };
+const kernel_impl ref_index_score = { .tiles = sparse_score_tiles,
+                                      .scratch = sparse_score_scratch,
+                                      .run = index_score_run };
 
 const kernel_impl ref_index_select = { .tiles = index_select_tiles,
                                        .scratch = index_select_scratch,

@@ -76,6 +76,14 @@ static inline sparse_tile sparse_score_tile(const args_index_score *a, int tile)
     return (sparse_tile) { row, first, scored - first < SPARSE_ENTRIES ? scored - first : SPARSE_ENTRIES };
 }
 
+/* Floats of room for the unpacked keys that are scored together. */
+enum { SPARSE_KEYS_AT_ONCE = 4 };
+
+static inline size_t sparse_score_scratch(const kernel_args *args)
+{
+    return SPARSE_KEYS_AT_ONCE * (size_t)args->index_score.width * sizeof(float);
+}
+
 /* ---- sparse_attention: a row's keys as one list ---- */
 
 static inline int sparse_max_keys(const args_sparse_attention *a)
@@ -97,9 +105,19 @@ static inline int sparse_count_keys(const args_sparse_attention *a, int row)
     return (p < a->window ? p + 1 : a->window) + sparse_count_entries(a, row);
 }
 
+/* Unpacks an entry, as entry_load of entry_pack.h does. */
+typedef const float *(*entry_loader)(const entry_rows *e, int slot, int entry, float *room);
+
+/* Floats of room for the unpacked entries of a row. */
+static inline size_t sparse_room(const args_sparse_attention *a)
+{
+    return a->ratio > 0 && a->entries.packing != ENTRY_F32 ? (size_t)a->max_entries * (size_t)a->width : 0;
+}
+
 /* Addresses of a row's keys, in the order in which everything is summed; returns how many.
- * keys: room for sparse_max_keys. */
-static inline int sparse_find_keys(const args_sparse_attention *a, int row, const float **keys)
+ * keys: room for sparse_max_keys; room: sparse_room. */
+static inline int sparse_find_keys(const args_sparse_attention *a, int row, entry_loader load,
+                                   const float **keys, float *room)
 {
     const int p = a->position[row], slot = a->slot[row];
     const int entries = sparse_count_entries(a, row);
@@ -108,7 +126,7 @@ static inline int sparse_find_keys(const args_sparse_attention *a, int row, cons
     for (int t = p < a->window ? 0 : p - a->window + 1; t <= p; t++)
         keys[n++] = entry_at(&a->ring, slot, t);
     for (int i = 0; i < entries; i++)
-        keys[n++] = entry_at(&a->entries, slot, chosen ? chosen[i] : i);
+        keys[n++] = load(&a->entries, slot, chosen ? chosen[i] : i, room + (size_t)i * (size_t)a->width);
     return n;
 }
 

@@ -13,6 +13,7 @@
 #include <math.h>
 
 #include "kernel/cpu/entries.h"
+#include "kernel/ref/entry_pack.h"
 #include "kernel/ref/reduce.h"
 #include "kernel/ref/sparse.h"
 #include "kernel/ref/vmath.h"
@@ -22,10 +23,11 @@ static int sparse_attention_tiles(const kernel_args *args)
     return sparse_head_tiles(args->sparse_attention.rows, args->sparse_attention.heads);
 }
 
-/* Addresses of the keys | their weights. */
+/* Addresses of the keys | their weights | unpacked entries. */
 static size_t sparse_attention_scratch(const kernel_args *args)
 {
-    return (size_t)sparse_max_keys(&args->sparse_attention) * (sizeof(float *) + sizeof(float));
+    return (size_t)sparse_max_keys(&args->sparse_attention) * (sizeof(float *) + sizeof(float)) +
+           sparse_room(&args->sparse_attention) * sizeof(float);
 }
 
 /* Scores to weights, in place; returns 1 / sum. */
@@ -47,7 +49,7 @@ static void sparse_attention_run(const kernel_args *args, int tile, void *scratc
     const sparse_tile at = sparse_head_tile(a->heads, tile);
     const float **keys = scratch;
     float *weight = (float *)(void *)(keys + sparse_max_keys(a));
-    const int n = sparse_find_keys(a, at.row, keys);
+    const int n = sparse_find_keys(a, at.row, entry_load, keys, weight + sparse_max_keys(a));
     for (int h = at.first; h < at.first + at.count; h++) {
         const size_t offset = ((size_t)at.row * a->heads + h) * a->width;
         for (int k = 0; k < n; k++)
