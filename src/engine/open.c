@@ -74,11 +74,12 @@ static int resolve_context(foray_engine *e, foray_error *err)
     int count = model_pools(e->model, round_most_rows(e->config.prefill_chunk), pools);
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / CACHE_SHARE;
     double room = memory / (e->slots + 1) - (double)pools_ring_bytes(pools, count);
-    uint64_t fits = room > 0 ? (uint64_t)(room / pools_bytes_per_token(pools, count)) : 0;
+    double per_token = pools_bytes_per_token(pools, count); /* 0: nothing but rings grows with the text */
+    double fits = room <= 0 ? 0 : per_token > 0 ? room / per_token : m->context;
     int least = m->context < 512 ? m->context : 512;
     e->context = wanted ? wanted : m->context;
-    if (!wanted && (uint64_t)e->context > fits && e->context > least) {
-        e->context = fits < (uint64_t)least ? least : (int)fits;
+    if (!wanted && e->context > fits && e->context > least) {
+        e->context = fits < least ? least : (int)fits;
         log_info(
             "context: %d of the model's %d tokens, so that the cache stays below a quarter of memory (-c)",
             e->context, m->context);
