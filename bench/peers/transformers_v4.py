@@ -122,10 +122,10 @@ def chat_ids(model, text):
     return tokenizer.encode(f"<｜begin▁of▁sentence｜><｜User｜>{text}<｜Assistant｜></think>", add_special_tokens=False)
 
 
-def foray_decode(foray, model, count, threads):
+def foray_decode(foray, model, count, threads, *more):
     """foray's own answer: (tokens, tokens per second of decoding)."""
     out = json.loads(foray_runs.run([foray, "run", "-m", model, "-p", PROMPT, "-n", str(count), "--temp", "0", "--spec", "off",
-                                     "--ignore-eos", "-t", str(threads), "--json", "-q"]))
+                                     "--ignore-eos", "-t", str(threads), "--json", "-q", *more]))
     return out["tokens"], out["timings"]["predicted_per_second"]
 
 
@@ -151,20 +151,22 @@ def main():
     threads = choose_threads(peer, ids, a.threads)
     print(f"transformers {transformers.__version__}, torch {torch.__version__}, {a.dtype}, {threads} of {a.threads} threads")
     check_goldens(peer, a.model)
-    theirs, ours, same = [], [], 0
+    theirs, ours = [], []
     for i in range(a.rounds):
         print(f"round {i + 1} of {a.rounds}", end="\r", file=sys.stderr)
         tokens, seconds = decode(peer, ids, a.tokens)
         theirs.append((a.tokens - 1) / seconds)
         if a.foray != "none":
-            own, speed = foray_decode(a.foray, a.model, a.tokens, a.threads)
-            ours.append(speed)
-            same = next((k for k, pair in enumerate(zip(own, tokens)) if pair[0] != pair[1]), len(own))
+            ours.append(foray_decode(a.foray, a.model, a.tokens, a.threads)[1])
     line = f"tg{a.tokens} tok/s  transformers {spread(theirs, 1)}"
     if ours:
         line += f"   foray {spread(ours, 1)}   {spread([f / t for f, t in zip(ours, theirs)], 2)} times"
-        line += f"   gate 5   first {same} of {a.tokens} tokens equal"
+        line += "   gate 5"
     print(line)
+    if ours:
+        own, _ = foray_decode(a.foray, a.model, a.tokens, a.threads, "--act-quant", "off")
+        same = next((i for i, pair in enumerate(zip(own, tokens)) if pair[0] != pair[1]), len(own))
+        print(f"without rounding of activations, as transformers: the first {same} of {a.tokens} tokens are equal")
 
 
 if __name__ == "__main__":

@@ -13,9 +13,9 @@
 #include <cmocka.h>
 
 #include "support/gguf_write.h"
+#include "support/nano.h"
 #include "support/tiny.h"
 
-#define NANO FORAY_TESTS "/../models/nano"
 #define B "<｜begin▁of▁sentence｜>"
 #define E "<｜end▁of▁sentence｜>"
 #define U "<｜User｜>"
@@ -43,7 +43,7 @@ static int load_nano(void **state)
     (void)state;
     foray_error err;
     model_file *f = NULL;
-    if (model_file_open(NANO, &f, &err) != 0 || tokenizer_load(f, &nano, &err) != 0)
+    if (model_file_open(nano_folder(), &f, &err) != 0 || tokenizer_load(f, &nano, &err) != 0)
         fail_msg("%s", err.text);
     const chat_format *of_model = chat_format_of_model(f);
     model_file_close(f);
@@ -212,6 +212,22 @@ static void reasoning_is_chosen_where_there_is_a_choice(void **state)
     assert_null(chat_format_thinking(chatml, false));
 }
 
+/* Prompts that other tests use: none is lost, and there is room for an answer within the model's window. */
+static void the_prompts_for_tests_are_short(void **state)
+{
+    (void)state;
+    int chats = 0;
+    for (int i = 0; i < NANO_PROMPTS; i++) {
+        nano_prompt p = nano_prompt_at(i);
+        id_list l = { 0 };
+        assert_int_equal(tokenizer_encode(nano, p.text, strlen(p.text), true, false, &l, NULL), 0);
+        assert_in_range(l.count, 5, 64);
+        chats += p.chat;
+        id_list_free(&l);
+    }
+    assert_int_equal(chats, NANO_PROMPTS / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +236,7 @@ int main(void)
         cmocka_unit_test(a_message_cannot_forge_a_marker),
         cmocka_unit_test(the_models_type_decides_whatever_template_a_file_brings),
         cmocka_unit_test(reasoning_is_chosen_where_there_is_a_choice),
+        cmocka_unit_test(the_prompts_for_tests_are_short),
     };
     return cmocka_run_group_tests(tests, load_nano, free_nano);
 }
