@@ -373,10 +373,10 @@ static void check_role(const resolver *r, v4_role role, int layer)
         return;
     default:
         for (int e = 0; e < (v4_role_of_expert(role) ? r->c->experts : 1); e++) {
-            int before = r->bad->wrong_count;
+            int before = r->bad->wrong_count + r->bad->missing_count;
             resolve(r, role, layer, e, &source);
             /* All experts of a stack share its faults. */
-            if (r->bad->wrong_count > before && r->c->kind == MODEL_FILE_GGUF)
+            if (r->bad->wrong_count + r->bad->missing_count > before && r->c->kind == MODEL_FILE_GGUF)
                 return;
         }
     }

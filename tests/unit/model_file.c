@@ -230,6 +230,46 @@ static void an_index_must_agree_with_its_files(void **state)
     expect_refusal(folder, FORAY_EFILE, "plain file name");
 }
 
+/* ModelSlim's files: a stem of their own, and a description of the tensors. */
+static void described_folders_are_read_under_their_own_names(void **state)
+{
+    (void)state;
+    tiny_spec spec = tiny_default();
+    const char *folder = tiny_folder();
+    char from[512], to[512];
+    model_file *f;
+    foray_error err;
+    tiny_write_hf(&spec, folder);
+    snprintf(from, sizeof from, "%s", tiny_path(folder, "model.safetensors"));
+    snprintf(to, sizeof to, "%s", tiny_path(folder, "quant_model_weights-00001-of-00001.safetensors"));
+    assert_int_equal(model_file_open(folder, &f, &err), 0);
+    assert_false(model_file_described(f));
+    assert_null(model_file_scheme(f, "model.norm.weight"));
+    model_file_close(f);
+
+    assert_int_equal(rename(from, to), 0);
+    write_text(tiny_path(folder, "quant_model_weights.safetensors.index.json"),
+               "{\"weight_map\":{\"model.norm.weight\":\"quant_model_weights-00001-of-00001.safetensors\"}}");
+    expect_refusal(folder, FORAY_EFILE, "quant_model_weights.safetensors.index.json does not list it");
+    assert_int_equal(remove(tiny_path(folder, "quant_model_weights.safetensors.index.json")), 0);
+    snprintf(from, sizeof from, "%s", tiny_path(folder, "quant_model_weights.safetensors"));
+    assert_int_equal(rename(to, from), 0);
+    /* The files that it was made from may still lie there: those of the description are meant. */
+    write_text(tiny_path(folder, "model.safetensors"), "not a tensor file");
+    expect_refusal(folder, FORAY_EFILE, "model.safetensors");
+    write_text(tiny_path(folder, "quant_model_description.json"),
+               "{\"version\":\"1.0.0\",\"metadata\":{},\"model.norm.weight\":\"FLOAT\"}");
+    assert_int_equal(model_file_open(folder, &f, &err), 0);
+    assert_true(model_file_described(f));
+    assert_string_equal(model_file_scheme(f, "model.norm.weight"), "FLOAT");
+    assert_null(model_file_scheme(f, "metadata"));
+    assert_null(model_file_scheme(f, "lm_head.weight"));
+    assert_non_null(model_file_tensor(f, "model.norm.weight"));
+    model_file_close(f);
+    write_text(tiny_path(folder, "quant_model_description.json"), "[]");
+    expect_refusal(folder, FORAY_EFILE, "quant_model_description.json: is not a JSON object");
+}
+
 static void what_is_no_model_is_refused_with_the_remedy(void **state)
 {
     (void)state;
@@ -296,6 +336,7 @@ int main(void)
         cmocka_unit_test(shards_are_found_from_any_of_them),
         cmocka_unit_test(keys_and_tensors_may_not_come_twice),
         cmocka_unit_test(an_index_must_agree_with_its_files),
+        cmocka_unit_test(described_folders_are_read_under_their_own_names),
         cmocka_unit_test(what_is_no_model_is_refused_with_the_remedy),
         cmocka_unit_test(the_checksum_sees_names_and_contents),
         cmocka_unit_test(running_out_of_memory_is_an_error_and_leaks_nothing),
