@@ -80,6 +80,7 @@ typedef struct {
     const char *spec; /* the drafter in use: "off", "ngram", … */
     int vocab, context, layers, threads;
     uint64_t weight_bytes, bytes_per_token, cache_bytes, graph_bytes;
+    double products_per_token; /* multiply-adds in the matrices, the head left out */
 } foray_info;
 
 /* Strings belong to the engine and live as long as it does. */

@@ -45,8 +45,6 @@ typedef struct {
     int count, reps, requests;
     team *team;
     peaks *peaks;
-    double
-        trunk_weights; /* of all matrices that a prompt's rows go through: the head is for its last row only */
     bool quantised;
     double compute[BENCH_MOST_SAMPLES];   /* peak, measured between repetitions of a prompt row */
     double bandwidth[BENCH_MOST_SAMPLES]; /* B2, measured between repetitions */
@@ -148,7 +146,8 @@ static int bench_prompt_row(bench *b, int n, int depth)
         r->ms[r->samples++] = ns / 1e6;
         r->n_prompt = n;
         r->tokens = n;
-        r->operations = 2 * b->trunk_weights * n;
+        r->operations =
+            2 * foray_engine_info(b->engine).products_per_token * n; /* the head is for the last row only */
         b->compute[i] =
             b->quantised ? peaks_int8(b->peaks, b->setting.threads) : peaks_fma(b->peaks, b->setting.threads);
         r->compute_peak = bench_spread_of(b->compute, i + 1).median;
@@ -486,9 +485,9 @@ static int describe(bench *b, const char *path)
     if (rc != 0)
         return rc;
     const char *slash = strrchr(path, '/');
-    uint64_t most = 0;
+    uint64_t of_type[DTYPE_COUNT] = { 0 };
+    dtype most = DTYPE_F32;
     b->setting.model = slash ? slash + 1 : path;
-    b->setting.type = "";
     for (size_t i = 0; i < model_file_tensor_count(f); i++) {
         const tensor_view *t = model_file_tensor_at(f, i);
         unsigned long long n = 1;
@@ -496,17 +495,17 @@ static int describe(bench *b, const char *path)
             n *= (unsigned long long)t->shape[d];
         b->setting.parameters += n;
         b->setting.model_bytes += t->bytes;
-        const dtype_info *info = t->type >= 0 ? dtype_get(t->type) : NULL;
-        bool trunk = !strstr(t->name, "embd") && !strstr(t->name, "embed") && !strstr(t->name, "lm_head") &&
-                     strcmp(t->name, "output.weight") != 0;
-        if (t->dims == 2 && trunk)
-            b->trunk_weights += (double)n;
-        if (t->bytes > most && info && strstr(t->name, "down")) {
-            b->quantised = info->block > 1;
-            most = t->bytes;
-            b->setting.type = info->name;
-        }
+        bool ends = strstr(t->name, "embd") || strstr(t->name, "embed") || strstr(t->name, "head") ||
+                    strcmp(t->name, "output.weight") == 0;
+        if (t->dims >= 2 && !ends && t->type >= 0)
+            of_type[t->type] += n;
     }
+    for (int i = 0; i < DTYPE_COUNT; i++)
+        most = of_type[i] > of_type[most] ? (dtype)i : most;
+    /* Two FP4 numbers to a byte stand as I8 in folders. */
+    bool fp4 = of_type[DTYPE_F8_E4M3] > 0 && of_type[DTYPE_I8] > 0;
+    b->setting.type = fp4 ? "FP8+FP4" : dtype_get(most)->name;
+    b->quantised = !fp4 && (most == DTYPE_I8 || (dtype_get(most)->block > 1 && most != DTYPE_MXFP4));
     model_file_close(f);
     return 0;
 }

@@ -300,6 +300,7 @@ foray_info foray_engine_info(const foray_engine *e)
                           .threads = device_threads(e->device),
                           .weight_bytes = m->weight_bytes,
                           .bytes_per_token = m->bytes_per_token,
+                          .products_per_token = m->products,
                           .cache_bytes = cache_bytes(e->cache),
                           .graph_bytes = round_graph_bytes(e->round) };
 }

@@ -72,6 +72,7 @@ typedef struct deepseek4 {
     float attention_scale, index_scale;
     arena memory; /* vectors; lives as long as the model */
     uint64_t weight_bytes, bytes_per_token;
+    double products; /* multiply-adds of a row in the trunk's matrices */
 } deepseek4;
 
 /* Activations of a pass; S streams, H heads of d, E chosen experts. */

@@ -40,8 +40,9 @@ static float *vector(loader *l, v4_role role, int layer, size_t count)
 
 /* ---- matrices ---- */
 
-static void packed(loader *l, uint64_t bytes, uint64_t file_bytes, double per_token)
+static void packed(loader *l, uint64_t bytes, uint64_t file_bytes, double products, double per_token)
 {
+    l->m->products += products * per_token;
     l->m->weight_bytes += bytes;
     l->m->bytes_per_token += (uint64_t)((double)bytes * per_token);
     l->done += file_bytes;
@@ -65,7 +66,7 @@ static void pack(loader *l, const weight_source *sources, int count, bool interl
         }
     l->rc = weight_pack(sources, count, interleave, rounded, l->o->lanes, out, l->err);
     if (l->rc == 0)
-        packed(l, out->bytes, out->file_bytes, per_token);
+        packed(l, out->bytes, out->file_bytes, (double)out->rows * out->cols, per_token);
 }
 
 static void matrix(loader *l, v4_role role, int layer, packed_weight *out)
@@ -137,7 +138,8 @@ static void load_experts(loader *l, int layer, v4_layer *w)
                                  .down = v4_matrix(l->f, c, V4_EXPERT_W2, layer, e) };
     l->rc = experts_pack(s, c->experts, l->m->rounded, l->o->lanes, &w->experts, l->err);
     if (l->rc == 0)
-        packed(l, w->experts.bytes, w->experts.file_bytes, (double)c->chosen / c->experts);
+        packed(l, w->experts.bytes, w->experts.file_bytes, 3.0 * c->ffn * c->dim * c->experts,
+               (double)c->chosen / c->experts);
     mem_free(MEM_GENERAL, s, bytes);
 }
 
@@ -207,6 +209,7 @@ static void load_nextn(loader *l)
     m->nextn = w;
     /* What drafting reads is not what a plain step reads. */
     uint64_t plain = m->bytes_per_token;
+    double products = m->products;
     load_layer(l, i);
     matrix(l, V4_NEXTN_E_PROJ, i, &w->e_proj);
     matrix(l, V4_NEXTN_H_PROJ, i, &w->h_proj);
@@ -222,6 +225,7 @@ static void load_nextn(loader *l)
         w->head = &w->own_head;
     }
     m->bytes_per_token = plain;
+    m->products = products;
 }
 
 /* ---- whole models ---- */
@@ -250,7 +254,9 @@ static void load_all(loader *l)
         load_layer(l, i);
     load_mixer(l, V4_HEAD_FN, V4_HEAD_BASE, V4_HEAD_SCALE, 0, false, &m->collapse);
     m->norm = vector(l, V4_NORM, 0, (size_t)c->dim);
+    double trunk = m->products;
     matrix(l, V4_HEAD, 0, &m->head);
+    m->products = trunk;
     if (c->drafter == DEEPSEEK4_NEXTN && l->o->drafter)
         load_nextn(l);
 }

@@ -36,6 +36,7 @@ typedef struct llama {
     float rope_scale;                       /* of cos and sin */
     arena memory;                           /* vectors; lives as long as the model */
     uint64_t weight_bytes, bytes_per_token; /* packed; read by one decode step */
+    double products;                        /* multiply-adds of a row in the trunk's matrices */
 } llama;
 
 /* Activations of a pass. */

@@ -60,6 +60,7 @@ static int load_matrices(loader *l, const model_role *roles, int count, int laye
     if (rc == 0) {
         l->m->weight_bytes += out->bytes;
         l->m->bytes_per_token += out->bytes;
+        l->m->products += roles[0] == ROLE_OUTPUT ? 0 : (double)out->rows * out->cols;
         l->done += out->file_bytes;
         if (l->o->progress)
             l->o->progress(l->o->user, l->done, l->total);

@@ -19,7 +19,8 @@ static void describe_llama(model *m)
                              .chat_template = c->chat_template,
                              .chat_template_bytes = c->chat_template_bytes,
                              .weight_bytes = m->llama->weight_bytes,
-                             .bytes_per_token = m->llama->bytes_per_token };
+                             .bytes_per_token = m->llama->bytes_per_token,
+                             .products = m->llama->products };
 }
 
 static void describe_deepseek4(model *m)
@@ -38,6 +39,7 @@ static void describe_deepseek4(model *m)
                              .end_count = c->end_count,
                              .weight_bytes = m->deepseek4->weight_bytes,
                              .bytes_per_token = m->deepseek4->bytes_per_token,
+                             .products = m->deepseek4->products,
                              .own_drafter = m->deepseek4->nextn ? "nextn" : NULL,
                              .rounding = m->deepseek4->rounded ? rounding[c->rounding] : NULL };
 }

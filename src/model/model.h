@@ -23,8 +23,9 @@ typedef struct {
     const char *chat_template; /* borrowed from the file, no NUL at its end; NULL: none */
     size_t chat_template_bytes;
     uint64_t weight_bytes, bytes_per_token; /* packed; read by one decode step */
-    const char *own_drafter;                /* the drafter in the model's own files: "nextn"; NULL: none */
-    const char *rounding; /* what is done to activations: "fp8+fp4", "int8"; NULL: nothing */
+    double products;         /* multiply-adds of a row in the trunk's matrices, the chosen experts' */
+    const char *own_drafter; /* the drafter in the model's own files: "nextn"; NULL: none */
+    const char *rounding;    /* what is done to activations: "fp8+fp4", "int8"; NULL: nothing */
 } model_info;
 
 typedef struct {
