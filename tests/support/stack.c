@@ -1,12 +1,31 @@
 /* stack.c: see stack.h. Built in the order of the layers, taken down in the opposite one. */
 #include "support/stack.h"
 
+#include <string.h>
+
+#include "spec/nextn.h"
+
 enum { PAGE_ROWS = 16 };
 
 static void check(int rc, const foray_error *err)
 {
     if (rc != 0)
         fail_msg("%s", err->text);
+}
+
+static void open_drafter(stack *s)
+{
+    const stack_config *c = &s->config;
+    foray_error err = { 0 };
+    nextn_config n = { .device = s->device,
+                       .model = s->model,
+                       .cache = s->cache,
+                       .slots = c->slots,
+                       .max_requests = c->slots,
+                       .max_rows = round_most_rows(c->prefill_chunk) };
+    check(strcmp(c->drafter, "nextn") == 0 ? nextn_open(&n, &s->drafter, &err)
+                                           : drafter_open(c->drafter, &s->drafter, &err),
+          &err);
 }
 
 void stack_open(stack *s, const char *path, stack_config c)
@@ -23,7 +42,10 @@ void stack_open(stack *s, const char *path, stack_config c)
     check(model_file_open(path, &s->file, &err), &err);
     check(device_open(&dc, &s->device, &err), &err);
     model_options mo = {
-        .lanes = device_lanes(s->device), .page_rows = PAGE_ROWS, .act_quant = true, .drafter = true
+        .lanes = device_lanes(s->device),
+        .page_rows = PAGE_ROWS,
+        .act_quant = !c.act_quant_off,
+        .drafter = true,
     };
     check(model_load(s->file, &mo, &s->model, &err), &err);
     pool_desc pools[CACHE_MAX_POOLS];
@@ -34,7 +56,7 @@ void stack_open(stack *s, const char *path, stack_config c)
     if (model_file_array(s->file, "tokenizer.ggml.tokens", &bytes))
         check(tokenizer_load(s->file, &s->tokenizer, &err), &err);
     if (c.drafter)
-        check(drafter_open(c.drafter, &s->drafter, &err), &err);
+        open_drafter(s);
     round_config rc = { .device = s->device,
                         .model = s->model,
                         .cache = s->cache,
@@ -89,6 +111,34 @@ int stack_run(stack *s)
     while (batch_step(s->batch, &delivered, &count, &err) > 0)
         steps++;
     return steps + 1;
+}
+
+void stack_rows(stack *s, const model *m, int slot, const int32_t *ids, int from, int n, float *logits)
+{
+    foray_error err = { 0 };
+    pass *p = round_pass(s->round);
+    stream *main = round_stream(s->round);
+    int max_length = cache_max_length(s->cache);
+    size_t vocab = (size_t)m->info.vocab;
+    check(cache_reserve_extend(s->cache, slot, from, from + n, &err), &err);
+    *p->count = (pass_counts) { .rows = n, .spans = 1 };
+    for (int i = 0; i < n; i++) {
+        p->ids[i] = ids[from + i];
+        p->position[i] = from + i;
+        p->slot[i] = slot;
+    }
+    p->spans[0] = (row_span) { .rows = n, .slot = slot, .first_position = from };
+    check(model_trunk(m, p, s->cache, n, 1, max_length, main, &err), &err);
+    check(stream_sync(main, &err), &err);
+    for (int row = 0, heads; logits && row < n; row += heads) {
+        heads = n - row < p->max_heads ? n - row : p->max_heads;
+        for (int i = 0; i < heads; i++)
+            p->head_row[i] = row + i;
+        p->count->heads = heads;
+        check(model_head(m, p, heads, main, &err), &err);
+        check(stream_sync(main, &err), &err);
+        memcpy(logits + (size_t)row * vocab, p->logits, sizeof(float) * vocab * (size_t)heads);
+    }
 }
 
 const int32_t *stack_tokens(const stack *s, foray_request handle, int *count)

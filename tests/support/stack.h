@@ -26,6 +26,7 @@ typedef struct {
     int spec_budget;       /* 0: by cost */
     const char *drafter;   /* NULL: none */
     bool eager;
+    bool act_quant_off; /* activations are not rounded, whatever the model file says */
 } stack_config;
 
 typedef struct {
@@ -49,6 +50,11 @@ void stack_close(stack *s);
 foray_request stack_submit(stack *s, const foray_request_config *config);
 /* Steps until nothing waits or runs. Returns the number of steps. */
 int stack_run(stack *s);
+
+/* Rows [from, from + n) of ids, as one span of a slot, through a model by hand, whatever the slot's entries before `from`
+ * are: pages are reserved, the pass's activations stay as the last row left them. `m` is s->model or a shortened copy of
+ * it. logits: [n, vocab], or NULL. Nothing may be in flight. */
+void stack_rows(stack *s, const model *m, int slot, const int32_t *ids, int from, int n, float *logits);
 
 /* Completion tokens of a request so far: [*count], the request's. */
 const int32_t *stack_tokens(const stack *s, foray_request r, int *count);
