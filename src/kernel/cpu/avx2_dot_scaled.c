@@ -106,7 +106,7 @@ MATMUL_TEMPLATE void add_piece(dtype type, int groups, int rows, int n, const ui
             _mm_prefetch((const char *)words[g] + ahead + 64, _MM_HINT_T0);
     }
     __asm__ volatile("" : : "r"(codes) : "memory"); /* through memory indeed */
-    MATMUL_UNROLL
+    MATMUL_UNROLL_MOST
     for (int k = 0; k < n; k++) {
         __m256 column[MATMUL_STREAMS];
         MATMUL_UNROLL

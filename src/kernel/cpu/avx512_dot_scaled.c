@@ -86,7 +86,7 @@ MATMUL_TEMPLATE void add_piece_f8(int groups, int rows, int n, const uint8_t *co
         }
     }
     __asm__ volatile("" : : "r"(codes) : "memory"); /* through memory indeed */
-    MATMUL_UNROLL
+    MATMUL_UNROLL_MOST
     for (int k = 0; k < n; k++) {
         __m512 column[MATMUL_STREAMS];
         MATMUL_UNROLL

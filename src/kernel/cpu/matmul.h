@@ -91,12 +91,15 @@ static inline bool matmul_gated(const args_matmul *a)
 #if defined(FORAY_CHECKS)
 #define MATMUL_TEMPLATE static
 #define MATMUL_UNROLL
+#define MATMUL_UNROLL_MOST /* of loops that are not always of constant length */
 #elif defined(__clang__)
 #define MATMUL_TEMPLATE static inline __attribute__((always_inline))
 #define MATMUL_UNROLL _Pragma("clang loop unroll(full)")
+#define MATMUL_UNROLL_MOST
 #else
 #define MATMUL_TEMPLATE static inline __attribute__((always_inline))
 #define MATMUL_UNROLL _Pragma("GCC unroll 16")
+#define MATMUL_UNROLL_MOST MATMUL_UNROLL
 #endif
 
 #endif

@@ -1,24 +1,20 @@
 /* matmul.c (ref): defines the bits of every product of activations and weights (design.md P2).
  *
- * One output is one chain of fused multiply-adds that starts at +0 and walks k upwards; nothing is split along k,
- * so neither tiles, threads nor the number of rows can change it. x is one activation row, w one weight row.
+ * One output is one chain of fused multiply-adds from +0 along k upwards; nothing is split along k, so neither tiles,
+ * threads nor the number of rows can change it. x is one activation row, w one weight row.
  *
  *   weights         activations   exact integer                    float steps, block by block
  *   F32 F16 BF16    f32           -                                acc = fma(w[k], x[k], acc)
  *   Q4_0 Q5_0 Q8_0  Q8 per 32     i = sum (q - centre) xq          acc = fma(i, d * xd, acc)
- *   Q4_1 Q5_1       Q8 per 32     i = sum q xq, over 32            acc = fma(m, xsum, acc)
- *                                                                  acc = fma(i, d * xd, acc)
+ *   Q4_1 Q5_1       Q8 per 32     i = sum q xq, over 32            acc = fma(m, xsum, acc); acc = fma(i, d * xd, acc)
  *   Q4_K Q5_K       Q8 per 32     as Q4_1, with d = d256 * scale and m = -(dmin256 * min) of the sub-block
  *   Q6_K            Q8 per 32     i = sum (q - 32) xq, over 16     acc = fma(i, (d256 * scale) * xd, acc), twice
+ *   F8_E4M3 F4_E2M1 MXFP4   F8, f32    -                           acc = fma(code * scale, x[k], acc): exact weights
+ *   I8              I8; f32       i = sum q xq, over the row; -    y = (i * xd) * scale; acc = fma(q * scale, x[k], acc)
  *
- *   F8_E4M3, F4_E2M1, MXFP4
- *                   F8, or f32    -                                acc = fma(code * scale, x[k], acc): exact weights
- *   I8              I8            i = sum q xq, over the row       y = (i * xd) * scale
- *   I8              f32           -                                acc = fma(q * scale, x[k], acc)
- *
- * xq, xd, xsum: q, scale and sum of the activation block (kernel/ref/quant.c). The blocks' integers are below 2^24 and the
- * products of an f16 and a 6- or 8-bit scale are exact, so only `* xd` and the fma round; Q6_K's first product is
- * exact too. I8's integer is exact in 32 bits and rounded to f32 once. Epilogue: y + bias, then store, add to out, or act(gate) * up (SWIGLU: both cut at the limit first).
+ * xq, xd, xsum: q, scale and sum of the activation block (kernel/ref/quant.c). Integers of blocks are below 2^24, I8's is
+ * exact in 32 bits and rounded once; products of an f16 and a 6- or 8-bit scale are exact, Q6_K's first too. Epilogue:
+ * y + bias, then store, add to out, or act(gate) * up (SWIGLU: both cut at the limit first).
  * Threads: tiles are groups of rows (gated: a group of gates and its group of ups).
  */
 #include <math.h>
