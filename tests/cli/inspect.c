@@ -48,22 +48,22 @@ static void types_that_foray_does_not_know_are_listed_by_the_files_name(void **s
     cli_free(&r);
 }
 
-/* What the config's ratios and widths say, with entries of f32, for each kind of cache; and what one token more costs. */
+/* What the config's ratios and widths say, for each kind of cache; entries of a checkpoint that expects them rounded are
+ * packed: 64 codes, a scale and 64 floats; two codes per byte and two scales; and what one token more costs. */
 static void the_caches_of_a_compressed_model_are_planned(void **state)
 {
     (void)state;
-    enum { HEAD = 128, INDEX = 64, CONTEXT = 1000, FOURS = 3, LONG = 2, RATIO = 128 };
+    enum { HEAD = 64 + 1 + 3 + 4 * 64, INDEX = 32 + 2 + 2, CONTEXT = 1000, FOURS = 3, LONG = 2, RATIO = 128 };
     const char *nano = FORAY_TESTS "/../models/nano";
     cli_result r = RUN(NULL, "inspect", nano, "--json", "-c", "1000"), text = RUN(NULL, "inspect", nano);
     json_t *all = json_loadb(r.out.data, r.out.len, 0, NULL), *memory = json_object_get(all, "memory"), *pool;
-    double per_token = FOURS * (HEAD + INDEX) * 4 / 4. + LONG * HEAD * 4. / RATIO, sum = 0;
+    double per_token = FOURS * (HEAD + INDEX) / 4. + LONG * HEAD / (double)RATIO, sum = 0;
     json_int_t rings = json_integer_value(json_object_get(memory, "ring_bytes")), ring_sum = 0;
     size_t i;
     assert_true(json_number_value(json_object_get(memory, "kv_bytes_per_token")) == per_token);
     assert_int_equal(json_integer_value(json_object_get(memory, "context")), CONTEXT);
     assert_int_equal(json_integer_value(json_object_get(memory, "kv_bytes")),
-                     FOURS * (HEAD + INDEX) * 4 * (CONTEXT / 4) + LONG * HEAD * 4 * (CONTEXT / RATIO) +
-                         rings);
+                     FOURS * (HEAD + INDEX) * (CONTEXT / 4) + LONG * HEAD * (CONTEXT / RATIO) + rings);
     json_array_foreach(json_object_get(memory, "pools"), i, pool)
     {
         bool ring = strcmp(json_string_value(json_object_get(pool, "kind")), "ring") == 0;

@@ -184,7 +184,8 @@ static void a_value_out_of_range_is_named_with_its_range(void **state)
                    "FORAY_THREADS: lots: not a whole number from 1 to 64 or auto");
     assert_refused(COMMAND_RUN, ARGV("--top-p", "1.5"), NOTHING,
                    "--top-p: 1.5: not a number from 0 to 1 or model");
-    assert_refused(COMMAND_RUN, ARGV("--spec", "nextn"), NOTHING, "--spec: nextn: not one of auto|off|ngram");
+    assert_refused(COMMAND_RUN, ARGV("--spec", "eagle"), NOTHING,
+                   "--spec: eagle: not one of auto|off|ngram|nextn");
     assert_refused(COMMAND_RUN, ARGV("-s", "-1"), NOTHING,
                    "--seed: -1: not a seed (0 … 18446744073709551615 or random)");
     assert_refused(COMMAND_RUN, ARGV("--json=maybe"), NOTHING, "--json: maybe: neither on nor off");
