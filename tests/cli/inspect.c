@@ -76,7 +76,7 @@ static void the_caches_of_a_compressed_model_are_planned(void **state)
     assert_int_equal(i, 9);
     assert_true(sum == per_token);
     assert_true(ring_sum == rings && rings > 0);
-    assert_non_null(strstr(text.out.data, "K/V takes 584 bytes a token and "));
+    assert_non_null(strstr(text.out.data, "K/V takes 275.0625 bytes a token and "));
     json_decref(all);
     cli_free(&text);
     cli_free(&r);
