@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "kernel/impl.h"
+#include "kernel/scaled.h"
 #include "measure/compare.h"
 #include "measure/peaks.h"
 #include "support/matmul_case.h"
@@ -55,13 +56,17 @@ typedef struct {
 static void add_matrix(bench *b, dtype type, int n, int k, matmul_epilogue epilogue)
 {
     const int lanes = b->table->lanes;
-    size_t bytes;
+    size_t bytes, scale_bytes, stride;
     uint8_t *data = matmul_random_weights(type, lanes, k, VALUES_ORDINARY, 1, &bytes);
-    const weight_source one = { .data = data, .type = type, .rows = lanes, .cols = k };
+    uint8_t *scale = matmul_random_scales(type, lanes, k, VALUES_ORDINARY, 2, &scale_bytes, &stride);
+    const weight_source one = {
+        .data = data, .type = type, .rows = lanes, .cols = k, .scale = scale, .scale_stride = stride
+    };
     packed_weight group, *w = &b->w[b->matrices];
     if (weight_pack(&one, 1, false, true, lanes, &group, NULL) != 0)
         abort();
     mem_free(MEM_GENERAL, data, bytes);
+    mem_free(MEM_GENERAL, scale, scale_bytes);
     *w = group;
     w->rows = n;
     w->groups = n / lanes;
@@ -385,7 +390,7 @@ static int parse_types(const char *text, dtype *types)
         const size_t n = strcspn(p, ",");
         for (int t = 0; t < DTYPE_COUNT; t++)
             if (strlen(dtype_get((dtype)t)->name) == n && strncmp(dtype_get((dtype)t)->name, p, n) == 0 &&
-                weight_type_supported((dtype)t))
+                (weight_type_supported((dtype)t) || scaled_is((dtype)t)))
                 types[count++] = (dtype)t;
         p += n;
     }
