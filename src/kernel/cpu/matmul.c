@@ -170,13 +170,16 @@ static void dot_widened(const matmul_walk *t, const matmul_dot *job)
     }
 }
 
+/* Whether a type's own dot takes these weights and activations (see matmul.h). */
+static bool has_dot(const packed_weight *w)
+{
+    return !scaled_is(w->type) || w->form == ACTIVATION_I8 || (w->form == ACTIVATION_F8 && w->ordinary);
+}
+
 static void run_dot(const matmul_walk *t, const matmul_dot *job)
 {
-    const packed_weight *w = t->w;
-    const bool direct =
-        !scaled_is(w->type) || w->form == ACTIVATION_I8 || (w->form == ACTIVATION_F8 && w->ordinary);
-    if (direct)
-        t->ops->dot[w->type](job);
+    if (has_dot(t->w))
+        t->ops->dot[t->w->type](job);
     else
         dot_widened(t, job);
 }
@@ -263,7 +266,9 @@ size_t matmul_walk_scratch(const packed_weight *w)
 
 void matmul_walk_units(const matmul_walk *t, int first_unit, int last_unit, void *scratch)
 {
-    if (panel_is_float(t->w->form) && t->last_row - t->first_row > t->ops->panel)
+    /* To take codes apart for two panels of four is cheaper than to widen them. */
+    const int few = scaled_is(t->w->type) && has_dot(t->w) ? MATMUL_MAX_PANEL : t->ops->panel;
+    if (panel_is_float(t->w->form) && t->last_row - t->first_row > few)
         run_wide(t, first_unit, last_unit, scratch);
     else
         run_streams(t, first_unit, last_unit);
