@@ -110,6 +110,33 @@ static void plain_types_expand_from_any_address(void **state)
     assert_true(out[0] == -7 && out[1] == 0x1p40f);
 }
 
+/* Columns 0 … 15 are the low nibbles of the sixteen bytes, 16 … 31 the high ones; e2m1 pairs have the even column low. */
+static void fp4_nibbles_stand_where_their_formats_say(void **state)
+{
+    (void)state;
+    static const float values[8] = { 0, 0.5f, 1, 1.5f, 2, 3, 4, 6 };
+    uint8_t block[17] = { 127 + 3 };
+    float out[32];
+    for (int i = 0; i < 16; i++)
+        block[1 + i] = (uint8_t)(i | (15 - i) << 4);
+    dtype_to_f32(DTYPE_MXFP4, block, 32, out);
+    for (int i = 0; i < 16; i++) {
+        const float low = 8 * values[i % 8], high = 8 * values[(15 - i) % 8];
+        assert_int_equal(bits_of(out[i]), bits_of(i < 8 ? low : -low));
+        assert_int_equal(bits_of(out[i + 16]), bits_of(i >= 8 ? high : -high));
+    }
+    dtype_to_f32(DTYPE_F4_E2M1, block + 1, 32, out);
+    for (int i = 0; i < 16; i++)
+        assert_int_equal(bits_of(out[2 * i]), bits_of(i < 8 ? values[i % 8] : -values[i % 8]));
+
+    block[0] = 0; /* 2^-127, a denormal */
+    dtype_to_f32(DTYPE_MXFP4, block, 32, out);
+    assert_true(out[7] == 6 * 0x1p-127f && out[1] == 0x1p-128f);
+    block[0] = 255;
+    dtype_to_f32(DTYPE_MXFP4, block, 32, out);
+    assert_true(out[0] != out[0]);
+}
+
 static void sizes_never_overflow_and_never_split_a_block(void **state)
 {
     (void)state;
@@ -131,6 +158,7 @@ int main(void)
         cmocka_unit_test(f16_means_what_its_definition_says_and_comes_back),
         cmocka_unit_test(f32_rounds_to_the_nearest_f16_and_ties_to_even),
         cmocka_unit_test(plain_types_expand_from_any_address),
+        cmocka_unit_test(fp4_nibbles_stand_where_their_formats_say),
         cmocka_unit_test(sizes_never_overflow_and_never_split_a_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
