@@ -89,6 +89,21 @@ static int resolve_context(foray_engine *e, foray_error *err)
     return 0;
 }
 
+static int open_nextn(foray_engine *e, foray_error *err)
+{
+    const model_info *m = &e->model->info;
+    if (!m->own_drafter)
+        return fail(err, FORAY_EUSAGE, "--spec nextn: %s has %s (ngram drafts for any model)",
+                    e->config.model, m->undriven ? m->undriven : "no NextN layer");
+    nextn_config n = { .device = e->device,
+                       .model = e->model,
+                       .cache = e->cache,
+                       .slots = e->slots + 1,
+                       .max_requests = e->slots,
+                       .max_rows = round_most_rows(e->config.prefill_chunk) };
+    return nextn_open(&n, &e->drafter, err);
+}
+
 static int open_drafter(foray_engine *e, foray_error *err)
 {
     foray_config *c = &e->config;
@@ -96,21 +111,7 @@ static int open_drafter(foray_engine *e, foray_error *err)
         return 0;
     const char *own = e->model->info.own_drafter;
     const char *name = strcmp(c->spec, "auto") != 0 ? c->spec : own ? own : "ngram";
-    int rc;
-    if (strcmp(name, "nextn") != 0) {
-        rc = drafter_open(name, &e->drafter, err);
-    } else if (!own) {
-        return fail(err, FORAY_EUSAGE, "--spec nextn: %s has no NextN layer (ngram drafts for any model)",
-                    c->model);
-    } else {
-        nextn_config n = { .device = e->device,
-                           .model = e->model,
-                           .cache = e->cache,
-                           .slots = e->slots + 1,
-                           .max_requests = e->slots,
-                           .max_rows = round_most_rows(c->prefill_chunk) };
-        rc = nextn_open(&n, &e->drafter, err);
-    }
+    int rc = strcmp(name, "nextn") == 0 ? open_nextn(e, err) : drafter_open(name, &e->drafter, err);
     if (rc == 0 && c->spec_tokens == 0)
         c->spec_tokens = e->drafter->default_tokens;
     return rc;

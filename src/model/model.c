@@ -41,6 +41,9 @@ static void describe_deepseek4(model *m)
                              .bytes_per_token = m->deepseek4->bytes_per_token,
                              .products = m->deepseek4->products,
                              .own_drafter = m->deepseek4->nextn ? "nextn" : NULL,
+                             .undriven = c->drafter == DEEPSEEK4_DSPARK
+                                             ? "a DSpark drafter, which foray does not drive"
+                                             : NULL,
                              .rounding = m->deepseek4->rounded ? rounding[c->rounding] : NULL };
 }
 

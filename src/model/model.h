@@ -25,6 +25,7 @@ typedef struct {
     uint64_t weight_bytes, bytes_per_token; /* packed; read by one decode step */
     double products;         /* multiply-adds of a row in the trunk's matrices, the chosen experts' */
     const char *own_drafter; /* the drafter in the model's own files: "nextn"; NULL: none */
+    const char *undriven;    /* says which other one is there; NULL: none */
     const char *rounding;    /* what is done to activations: "fp8+fp4", "int8"; NULL: nothing */
 } model_info;
 
