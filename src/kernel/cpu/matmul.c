@@ -226,6 +226,17 @@ static void run_streams(const matmul_walk *t, int first_unit, int last_unit)
 }
 
 /* Many rows of floats: a few groups at a time, widened to f32 in pieces that stay in the first-level cache. */
+/* Asks for a part of the weights that come next, so that they arrive while this piece is computed: of each group at
+ * next[g], `bytes` in `parts` parts. */
+static void fetch_part(const uint8_t *const *next, int groups, size_t bytes, int part, int parts)
+{
+    const size_t first = bytes / 64 * (size_t)part / (size_t)parts,
+                 last = bytes / 64 * ((size_t)part + 1) / (size_t)parts;
+    for (int g = 0; g < groups; g++)
+        for (size_t line = first; line < last; line++)
+            __builtin_prefetch(next[g] + line * 64);
+}
+
 static void run_wide(const matmul_walk *t, int first_unit, int last_unit, wide_scratch *s)
 {
     const packed_weight *w = t->w;
@@ -237,8 +248,12 @@ static void run_wide(const matmul_walk *t, int first_unit, int last_unit, wide_s
         for (int k = 0; k < w->cols; k += WIDE_COLS) {
             const int end = w->cols - k < WIDE_COLS ? w->cols : k + WIDE_COLS;
             matmul_dot job = { .groups = groups, .cols = end - k };
+            const size_t piece = w->group_bytes / (size_t)w->cols * WIDE_COLS;
+            const uint8_t *next[WIDE_GROUPS];
             for (int g = 0; g < groups; g++) {
                 const uint8_t *group = group_at(t, unit * per + g);
+                next[g] = end < w->cols ? group + piece * (size_t)(end / WIDE_COLS)
+                                        : group_at(t, (unit + at_once) * per + g);
                 if (w->type != DTYPE_F32)
                     t->ops->widen(w->type, group, k, end, s->wide[g]);
                 job.w[g] = w->type != DTYPE_F32 ? (const uint8_t *)s->wide[g]
@@ -249,6 +264,7 @@ static void run_wide(const matmul_walk *t, int first_unit, int last_unit, wide_s
                 job.x =
                     (const float *)panel_at(w->form, w->cols, t->rows, row) + (size_t)k * (size_t)job.rows;
                 job.y = s->y[i];
+                fetch_part(next, groups, piece, i, panels);
                 t->ops->dot[DTYPE_F32](&job);
             }
         }
