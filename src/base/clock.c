@@ -13,6 +13,7 @@
  */
 #include "base/clock.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +27,7 @@
 #endif
 
 enum {
+    SPINS_PER_YIELD = 64,
     ANCHOR_NS = 1000000,     /* how long an anchor serves */
     FIRST_NS = 200000,       /* the first measurement of the slope */
     BASELINE_NS = 1000000000 /* how far back later ones look */
@@ -156,10 +158,13 @@ int64_t clock_fast_ns(void)
         return fake(fake_user);
     if (!has_invariant_counter())
         return system_ns();
-    for (;;) {
+    for (int spins = 1;; spins++) {
         uint64_t seq = atomic_load_explicit(&sequence, memory_order_acquire);
-        if (seq & 1) {
-            thread_pause();
+        if (seq & 1) { /* whoever sets the anchor anew may be waiting for this very core */
+            if (spins % SPINS_PER_YIELD == 0)
+                sched_yield();
+            else
+                thread_pause();
             continue;
         }
         uint64_t from = atomic_load_explicit(&anchor_tick, memory_order_acquire);
