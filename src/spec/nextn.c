@@ -265,10 +265,17 @@ static int capture(drafter *base, const round_plan *p, stream *s, foray_error *e
     return rc == 0 ? capture_extend(d, p, s, err) : rc;
 }
 
+/* Kernels of the draft may still be reading d->plan when the extend is launched: it is the same in every round. */
+static void note_plan(nextn *d, round_plan *p)
+{
+    if (d->plan != p)
+        d->plan = p;
+}
+
 static int draft_now(drafter *base, round_plan *p, bool replay, stream *s, foray_error *err)
 {
     nextn *d = (nextn *)base;
-    d->plan = p;
+    note_plan(d, p);
     return replay ? graph_launch(*draft_graph_of(d, p), s, err)
                   : launch_draft(d, s, p->slots_launched, p->draft_steps, err);
 }
@@ -276,7 +283,7 @@ static int draft_now(drafter *base, round_plan *p, bool replay, stream *s, foray
 static int extend_now(drafter *base, round_plan *p, bool replay, stream *s, foray_error *err)
 {
     nextn *d = (nextn *)base;
-    d->plan = p;
+    note_plan(d, p);
     return replay ? graph_launch(*extend_graph_of(d, p), s, err)
                   : launch_extend(d, s, p->slots_launched, p->extend_launched, err);
 }

@@ -253,11 +253,12 @@ static void rejected_rows_leave_no_trace(void **state)
             bool first = true;
             while (step(&s) > 0) {
                 const plan_member *m = &round_get_plan(s.round)->member[0];
-                if (first && m->keep == 5) {
+                bool now = first && m->keep == 5;
+                if (now)
                     assert_int_equal(m->accepted, accept);
-                    first = false;
-                }
-                assert_fresh_cache(&s, r, 1);
+                first = first && !now;
+                if (now || STRIDE == 1)
+                    assert_fresh_cache(&s, r, 1);
             }
             assert_false(first);
             int count;
@@ -292,8 +293,9 @@ static void prompts_around_groups_of_128_and_beyond_every_ring(void **state)
         foray_request_config c = asking(ids, lengths[i], TEXT);
         plain_text(&plain, &c, said);
         foray_request r = stack_submit(&s, &c);
-        while (step(&s) > 0)
-            assert_fresh_cache(&s, r, 1);
+        for (int steps = 0; step(&s) > 0; steps++)
+            if (steps % STRIDE == 0)
+                assert_fresh_cache(&s, r, 1);
         int count;
         memcpy(got, stack_tokens(&s, r, &count), sizeof got);
         assert_memory_equal(got, said, sizeof said);
