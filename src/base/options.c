@@ -421,7 +421,7 @@ static int check_together(options *o, foray_error *err)
         set_default(o, va->source < vb->source ? (int)a : (int)b);
     }
     size_t wanted = option_commands[o->command].operands;
-    if (o->operand_count > wanted)
+    if (o->operand_count > wanted && !option_commands[o->command].more)
         return fail(err, FORAY_EUSAGE, "%s: not an option, and foray %s takes %s", o->operands[wanted],
                     option_commands[o->command].name, wanted == 0 ? "no operand" : "one operand only");
     if (o->operand_count < wanted)

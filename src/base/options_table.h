@@ -21,6 +21,7 @@ typedef enum {
     SECTION_SAMPLING,
     SECTION_SPEC,
     SECTION_MEASURE,
+    SECTION_TRACE,
     SECTION_MACHINE,
     SECTION_OUTPUT,
     SECTION_COUNT
@@ -44,7 +45,8 @@ typedef struct {
 
 typedef struct {
     const char *name, *synopsis, *about;
-    size_t operands; /* exactly so many */
+    size_t operands; /* exactly so many, */
+    bool more;       /* or at least */
 } option_command;
 
 extern const option_row option_rows[OPT_COUNT]; /* by option_id, grouped by section */

@@ -13,7 +13,7 @@
 
 static int (*const commands[COMMAND_COUNT])(const options *) = {
     [COMMAND_RUN] = cmd_run,         [COMMAND_SCORE] = cmd_score, [COMMAND_BENCH] = cmd_bench,
-    [COMMAND_INSPECT] = cmd_inspect, [COMMAND_MODEL] = cmd_model,
+    [COMMAND_TRACE] = cmd_trace, [COMMAND_INSPECT] = cmd_inspect, [COMMAND_MODEL] = cmd_model,
 };
 
 static const char MARKDOWN_HEAD[] =

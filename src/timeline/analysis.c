@@ -1,0 +1,38 @@
+/* analysis.c: the parts of an analysis in their order. */
+#include "timeline/analysis.h"
+
+#include "timeline/list.h"
+
+int analyse(store *s, const settled *t, const rules *r, uint32_t of_group, analysis *out, foray_error *err)
+{
+    analysis a = { 0 };
+    int rc = task_graph_build(s, t, of_group, &a.graph, err);
+    if (rc != FORAY_OK)
+        return rc;
+    rc = stages_by_annotation(&a, r, err);
+    if (rc == FORAY_OK)
+        rc = steps_find(&a, r, err);
+    if (rc == FORAY_OK)
+        rc = stages_by_order(&a, r, err);
+    if (rc == FORAY_OK)
+        rc = path_walk(&a, r, err);
+    if (rc == FORAY_OK)
+        rc = figures_make(&a, err);
+    if (rc == FORAY_OK)
+        rc = windows_choose(&a, err);
+    if (rc != FORAY_OK)
+        analysis_free(&a);
+    else
+        *out = a;
+    return rc;
+}
+
+void analysis_free(analysis *a)
+{
+    task_graph_free(&a->graph);
+    list_free(&a->steps, &a->step_cap, sizeof *a->steps);
+    list_free(&a->path, &a->path_cap, sizeof *a->path);
+    list_free(&a->forks, &a->fork_cap, sizeof *a->forks);
+    list_free(&a->buckets, &a->bucket_cap, sizeof *a->buckets);
+    *a = (analysis) { 0 };
+}
