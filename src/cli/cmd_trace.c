@@ -11,17 +11,9 @@
 #include "base/mem.h"
 #include "cli/commands.h"
 #include "timeline/report.h"
+#include "timeline/session.h"
 
 enum { MOST_RULES = 16 << 20 };
-
-/* Everything that is made of the operands. */
-typedef struct {
-    trace_input input;
-    rules rules;
-    settled groups;
-    analysis *analyses; /* [count] */
-    size_t count, made;
-} run;
 
 static trace_format wanted_format(const char *name)
 {
@@ -32,7 +24,8 @@ static trace_format wanted_format(const char *name)
                                          : FORMAT_UNKNOWN;
 }
 
-static int open_rules(const options *o, rules *out, foray_error *err)
+/* Opens a session with the user's rules. */
+static int open_session(const options *o, session *out, foray_error *err)
 {
     const char *path = options_string(o, OPT_RULES);
     char *text = NULL;
@@ -40,42 +33,26 @@ static int open_rules(const options *o, rules *out, foray_error *err)
     int rc = path != NULL ? file_read(path, MOST_RULES, &text, &bytes, err) : FORAY_OK;
     if (rc != FORAY_OK)
         return rc;
-    rc = rules_open(path, text, out, err);
+    rc = session_open(path, text, out, err);
     if (text != NULL)
         mem_free(MEM_GENERAL, text, bytes + 1);
     return rc;
 }
 
-static void run_free(run *r)
+/* Reads the files and analyses every rank. On error *out is empty. */
+static int analyse_files(const options *o, const char *const *paths, size_t count, session *out, foray_error *err)
 {
-    for (size_t i = 0; i < r->made; i++)
-        analysis_free(&r->analyses[i]);
-    mem_free(MEM_RECORDS, r->analyses, r->count * sizeof *r->analyses);
-    settle_free(&r->groups);
-    rules_free(&r->rules);
-    trace_input_free(&r->input);
-}
-
-/* Reads the files and analyses every rank. On error *out may be freed all the same. */
-static int run_make(const options *o, const char *const *paths, size_t count, run *out, foray_error *err)
-{
-    *out = (run) { 0 };
-    trace_input_init(&out->input);
-    int rc = open_rules(o, &out->rules, err);
-    for (size_t i = 0; i < count && rc == FORAY_OK; i++) {
-        log_note("reading %s", paths[i]);
-        rc = trace_input_read(&out->input, paths[i], wanted_format(options_string(o, OPT_FORMAT)), err);
-    }
-    if (rc == FORAY_OK)
-        rc = settle(&out->input.events, &out->rules, &out->groups, err);
+    int rc = open_session(o, out, err);
     if (rc != FORAY_OK)
         return rc;
-    out->count = out->groups.group_count;
-    out->analyses = mem_alloc_zeroed(MEM_RECORDS, out->count * sizeof *out->analyses);
-    if (out->analyses == NULL)
-        return fail(err, FORAY_ENOMEM, "out of memory for %zu ranks", out->count);
-    for (; out->made < out->count && rc == FORAY_OK; out->made += rc == FORAY_OK)
-        rc = analyse(&out->input.events, &out->groups, &out->rules, (uint32_t)out->made, &out->analyses[out->made], err);
+    for (size_t i = 0; i < count && rc == FORAY_OK; i++) {
+        log_note("reading %s", paths[i]);
+        rc = session_add(out, paths[i], wanted_format(options_string(o, OPT_FORMAT)), err);
+    }
+    if (rc == FORAY_OK)
+        rc = session_finish(out, err);
+    if (rc != FORAY_OK)
+        session_free(out);
     return rc;
 }
 
@@ -83,18 +60,18 @@ int cmd_trace(const options *o)
 {
     foray_error err;
     buf text = { 0 };
-    run r;
-    int rc = run_make(o, o->operands, o->operand_count, &r, &err);
+    session s;
+    int rc = analyse_files(o, o->operands, o->operand_count, &s, &err);
     if (rc == FORAY_OK) {
-        report what = { .input = &r.input, .groups = &r.groups, .analyses = r.analyses, .count = r.count,
+        report what = { .input = &s.input, .groups = &s.groups, .analyses = s.analyses, .count = s.count,
                         .only_step = options_has(o, OPT_STEP) ? options_int(o, OPT_STEP) : -1 };
         const char *form = options_string(o, OPT_REPORT);
         (strcmp(form, "json") == 0 ? report_json : strcmp(form, "csv") == 0 ? report_csv : report_text)(&what, &text);
         rc = commands_print(&text, &err);
-        if (rc == FORAY_OK && report_first_group(&what) == SIZE_MAX && r.input.steps.count == 0)
+        if (rc == FORAY_OK && report_first_group(&what) == SIZE_MAX && s.input.steps.count == 0)
             rc = fail(&err, FORAY_EFILE, "%s: no device work in it, so nothing to attribute", o->operands[0]);
+        session_free(&s);
     }
-    run_free(&r);
     buf_free(&text);
     return rc == FORAY_OK ? STATUS_OK : commands_fail(&err);
 }

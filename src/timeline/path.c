@@ -352,6 +352,8 @@ static uint32_t last_task(walker *w, const step *x, const step *next, bool *at_s
         }
     }
     size_t e = task_graph_ended_by(g, x->end);
+    while (e > 0 && !event_is_work(g->tasks[g->by_end[e - 1]].kind))
+        e--;
     return e > 0 && g->tasks[g->by_end[e - 1]].end > x->start ? g->by_end[e - 1] + 1 : 0;
 }
 
@@ -437,10 +439,13 @@ static void trim_first(walker *w)
 {
     analysis *a = w->a;
     step *x = &a->steps[0];
-    int64_t wall = x->end - x->start;
+    int64_t wall = x->end - x->start, first = x->end;
+    for (size_t i = a->graph.count; i-- > 0;)
+        if (a->graph.tasks[i].step == 1 && event_is_work(a->graph.tasks[i].kind))
+            first = a->graph.tasks[i].start;
     for (size_t i = 0; i < x->segments; i++) {
         const segment *s = &a->path[x->first_segment + i];
-        if (s->kind == SEGMENT_TASK || s->kind == SEGMENT_COMM)
+        if (s->to > first)
             return;
         if ((s->kind == SEGMENT_WAIT || s->kind == SEGMENT_UNKNOWN) && s->to - s->from > wall / 10 && s->to < x->end) {
             a->trimmed_ns = s->to - x->start;

@@ -110,7 +110,7 @@ static void name_ascend_lane(const store *s, lane *l)
 static void find_lane_roles(store *s)
 {
     for (size_t i = 0; i < s->lane_count; i++)
-        if (s->parts[s->lanes[i].part].format == FORMAT_ASCEND)
+        if (s->parts[s->lanes[i].part].format == FORMAT_ASCEND && s->lanes[i].tid != PROCESS_LANE)
             name_ascend_lane(s, &s->lanes[i]);
     for (size_t i = 0; i < s->count; i++) {
         const event *e = store_event(s, i);

@@ -302,7 +302,7 @@ static int make_steps(finder *f, foray_error *err)
     for (size_t i = 0; i < g->count; i++) {
         const task *x = &g->tasks[i];
         size_t o = opener_before(f, x->asked);
-        last_end = x->end > last_end ? x->end : last_end;
+        last_end = x->end > last_end && event_is_work(x->kind) ? x->end : last_end;
         if (o != 0 && x->lane == g->main_lane && event_is_work(x->kind) && x->start < first[o - 1])
             first[o - 1] = x->start;
     }

@@ -341,7 +341,7 @@ static int group_by_graph(task_graph *g, foray_error *err)
     return FORAY_OK;
 }
 
-/* Tasks that share a launching call. A call of its own kind (GraphLaunch) makes a replay of even one task. */
+/* Tasks that share the call that launched their graph. */
 static int group_by_launch(store *s, task_graph *g, foray_error *err)
 {
     uint32_t *of_call = mem_alloc_zeroed(MEM_RECORDS, g->s->count * sizeof *of_call);
@@ -364,8 +364,7 @@ static int group_by_launch(store *s, task_graph *g, foray_error *err)
         const uint32_t made = 0x80000000u; /* marks a number of a replay, as opposed to a count */
         const event_detail *d = store_more(g->s, task_event(g, x));
         if (*n < made) {
-            bool is_graph = store_event(g->s, x->launch - 1)->kind == EVENT_GRAPH_LAUNCH;
-            if (!is_graph && *n < 4)
+            if (store_event(g->s, x->launch - 1)->kind != EVENT_GRAPH_LAUNCH)
                 continue;
             uint32_t number = add_replay(g, x->launch, d != NULL ? d->graph : -1, (uint32_t)i);
             if (number == 0)

@@ -30,7 +30,7 @@ typedef struct {
     uint8_t phase, phase_how; /* filled by stages.c */
 } task;
 
-/* One launch of a captured graph, or any launch that made several tasks. */
+/* One launch of a captured graph. */
 typedef struct {
     uint32_t launch; /* host event + 1; 0: not in the file */
     uint32_t first;  /* its first task */

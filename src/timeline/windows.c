@@ -107,7 +107,9 @@ static void look_at_replays(analysis *a)
                 nodes[n++] = g->replays[r].tasks;
         int64_t middle = median_of(nodes, n);
         mem_free(MEM_RECORDS, nodes, g->replay_count * sizeof *nodes);
-        for (size_t r = 0; r < g->replay_count && n >= 5; r++) {
+        if (n < 5 || n > a->step_count * 3 / 2) /* several in a step are pieces of one pass, of any size */
+            continue;
+        for (size_t r = 0; r < g->replay_count; r++) {
             const replay *x = &g->replays[r];
             if (x->phase != p || (int64_t)x->tasks * 10 >= middle * 7)
                 continue;
