@@ -49,8 +49,6 @@ static void add_task(step *s, const task *x, stage_hull *hull, bool on_main)
         hull->first = start < hull->first ? start : hull->first;
         hull->last = end > hull->last ? end : hull->last;
     }
-    if (x->kind == EVENT_COMM)
-        s->comm_ns += end - start;
 }
 
 static void add_path(analysis *a, step *s)
@@ -68,7 +66,7 @@ static void add_path(analysis *a, step *s)
         if (x->how == HOW_INFERRED || x->how == HOW_NONE)
             s->inferred_ns += ns;
     }
-    s->hidden_comm_ns = s->comm_ns > s->transfer_ns ? s->comm_ns - s->transfer_ns : 0;
+    s->hidden_comm_ns = s->comm_ns > s->transfer_ns + s->peer_ns ? s->comm_ns - s->transfer_ns - s->peer_ns : 0;
 }
 
 static void add_replays(analysis *a)
@@ -147,9 +145,17 @@ int figures_make(analysis *a, foray_error *err)
             hull[p] = (stage_hull) { INT64_MAX, INT64_MIN, INT64_MIN };
         while (next < g->count && g->tasks[next].step < i + 1 && g->tasks[next].start < s->start)
             next++;
-        for (; next < g->count && g->tasks[next].start < s->end; next++)
+        int64_t comm_end = INT64_MIN; /* in flight: the union of transfers and of waits for peers */
+        for (; next < g->count && g->tasks[next].start < s->end; next++) {
+            const task *x = &g->tasks[next];
+            if (x->step == i + 1 && (x->kind == EVENT_COMM || x->kind == EVENT_NOTIFY_WAIT)) {
+                int64_t end = x->end < s->end ? x->end : s->end, from = x->start > comm_end ? x->start : comm_end;
+                s->comm_ns += end > from ? end - from : 0;
+                comm_end = end > comm_end ? end : comm_end;
+            }
             if (g->tasks[next].step == i + 1 && event_is_work(g->tasks[next].kind))
                 add_task(s, &g->tasks[next], &hull[g->tasks[next].phase], g->tasks[next].lane == main_lane[g->tasks[next].phase]);
+        }
         for (int p = 0; p < PHASE_COUNT; p++)
             s->stages[p].elapsed_ns = hull[p].last > hull[p].first ? hull[p].last - hull[p].first : 0;
         add_path(a, s);

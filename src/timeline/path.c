@@ -15,7 +15,7 @@
 #include "timeline/analysis.h"
 #include "timeline/list.h"
 
-static const int64_t BLOCKING_NS = 1000, DISPATCH_NS = 20000, LATENCY_NS = 100000;
+static const int64_t BLOCKING_NS = 1000, DISPATCH_NS = 20000, LATENCY_NS = 100000, PAUSE_NS = 5000;
 
 const char *segment_kind_name(segment_kind k)
 {
@@ -28,9 +28,10 @@ const char *segment_kind_name(segment_kind k)
     return text[k];
 }
 
-/* A call at which a host thread may have waited. */
+/* A moment at which a host thread may have waited: the end of a call that waits for the device, or the start of work that
+ * came through a queue from another thread. */
 typedef struct {
-    int64_t start, end;
+    int64_t start, end; /* of the wait: a queue's work has free_since and its own start */
     uint32_t event;
 } block;
 
@@ -43,7 +44,8 @@ typedef struct {
     size_t block_count;
     uint16_t *words_of;  /* [names] index of the host rule + 2; 1: none; 0: not asked */
     uint32_t *word_name; /* [rules] number of a host rule's words */
-    uint32_t untraced;   /* number of the words for nothing known */
+    uint32_t untraced, queue_words; /* numbers of the words for nothing known, and for waiting in a queue */
+    uint16_t main_host;  /* the thread with most events */
     int64_t floor;       /* start of the step being walked */
     bool failed;
 } walker;
@@ -190,11 +192,43 @@ static size_t waited_for(const walker *w, const block *b)
     return SIZE_MAX;
 }
 
-/* Walks back on thread l from `at` until a call waited for a task; returns that task + 1 with the cursor moved to its end,
- * or 0 with the cursor at the step's start. */
-static uint32_t walk_host(walker *w, uint16_t l, int64_t *at, uint8_t owner, uint32_t for_task)
+/* Since when the thread has been busy without a pause, looking back from `at` no further than `from`. */
+static int64_t busy_since(const walker *w, size_t l, int64_t from, int64_t at)
 {
-    size_t low = w->block_first[l], high = w->block_first[l + 1];
+    enum { LOOK_BACK = 512 };
+    const task_graph *g = w->g;
+    int64_t since = at;
+    size_t i = events_from(g, l, at), looked = 0;
+    while (i-- > g->t->first[l] && looked++ < LOOK_BACK && since > from) {
+        const event *e = store_event(g->s, g->t->order[i]);
+        if (event_end(e) >= since - PAUSE_NS && e->start < since)
+            since = e->start;
+    }
+    return since > from ? since : from;
+}
+
+static uint32_t walk_host(walker *w, uint16_t l, int64_t *at, uint8_t owner, uint32_t for_task, int depth);
+
+/* Goes on with another thread, which was at work at that moment. */
+static uint32_t change_thread(walker *w, uint16_t to, int64_t *at, uint8_t owner, uint32_t for_task, int depth)
+{
+    enum { MOST_CHANGES = 1000 };
+    if (*at <= w->floor)
+        return 0;
+    if (depth < MOST_CHANGES)
+        return walk_host(w, to, at, owner, for_task, depth + 1);
+    *at = put_host(w, to, w->floor, *at, owner, for_task);
+    return 0;
+}
+
+/* Walks back on thread l from `at` until a call waited for a task; returns that task + 1 with the cursor moved to its end,
+ * or 0 with the cursor at the step's start. Work that came through a queue leads to the thread that made the entry; a
+ * thread that did nothing before (autograd's) was set to work by the program's main thread, which is only inferred. */
+static uint32_t walk_host(walker *w, uint16_t l, int64_t *at, uint8_t owner, uint32_t for_task, int depth)
+{
+    size_t low = w->block_first[l], high = w->block_first[l + 1], x = SIZE_MAX;
+    const event *made = NULL;
+    const block *b = NULL;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (w->blocks[middle].end <= *at)
@@ -202,18 +236,37 @@ static uint32_t walk_host(walker *w, uint16_t l, int64_t *at, uint8_t owner, uin
         else
             high = middle;
     }
-    for (size_t i = low; i-- > w->block_first[l] && w->blocks[i].end > w->floor;) {
-        const block *b = &w->blocks[i];
-        size_t x = waited_for(w, b);
-        if (x == SIZE_MAX || w->g->tasks[x].end > *at)
-            continue;
-        put_host(w, l, b->end, *at, owner, for_task);
-        *at = b->end < *at ? b->end : *at;
-        *at = put(w, SEGMENT_RETURN, w->g->tasks[x].end, *at, for_task, owner, HOW_GOOD, store_event(w->g->s, b->event)->name, l);
-        return (uint32_t)x + 1;
+    for (size_t i = low; i-- > w->block_first[l] && w->blocks[i].end > w->floor && x == SIZE_MAX && made == NULL;) {
+        b = &w->blocks[i];
+        const event *e = store_event(w->g->s, b->event);
+        if (e->kind == EVENT_DEQUEUE) { /* was the thread idle until the entry came? */
+            uint32_t entry = task_graph_entry(w->g, e->link);
+            made = entry != 0 ? store_event(w->g->s, entry - 1) : NULL;
+            if (made != NULL && (made->lane == l || event_end(made) > b->end || event_end(made) <= b->start))
+                made = NULL;
+        } else {
+            x = waited_for(w, b);
+            if (x != SIZE_MAX && w->g->tasks[x].end > *at)
+                x = SIZE_MAX;
+        }
     }
-    *at = put_host(w, l, w->floor, *at, owner, for_task);
-    return 0;
+    int64_t until = x != SIZE_MAX || made != NULL ? b->end : w->floor;
+    if (l != w->main_host) {
+        int64_t since = busy_since(w, l, until, *at);
+        if (since > until) {
+            *at = put_host(w, l, since, *at, owner, for_task);
+            return change_thread(w, w->main_host, at, owner, for_task, depth);
+        }
+    }
+    *at = put_host(w, l, until, *at, owner, for_task);
+    if (made != NULL) {
+        *at = put(w, SEGMENT_HOST, event_end(made), *at, for_task, owner, HOW_EXACT, w->queue_words, l);
+        return change_thread(w, made->lane, at, owner, for_task, depth);
+    }
+    if (x == SIZE_MAX)
+        return 0;
+    *at = put(w, SEGMENT_RETURN, w->g->tasks[x].end, *at, for_task, owner, HOW_GOOD, store_event(w->g->s, b->event)->name, l);
+    return (uint32_t)x + 1;
 }
 
 /* ---- the device ------------------------------------------------------------------------------- */
@@ -284,7 +337,7 @@ static uint32_t leave_task(walker *w, uint32_t number, int64_t *at)
         *at = put_gap(w, number, NULL, (evidence)HOW_EXACT, by_call, *at);
         if (*at <= w->floor)
             return 0;
-        return walk_host(w, call->lane, at, x->phase, number);
+        return walk_host(w, call->lane, at, x->phase, number, 0);
     }
     if (by_cause == INT64_MIN && by_before == INT64_MIN) { /* nothing known: the task that ended last before it */
         size_t e = task_graph_ended_by(g, x->start);
@@ -392,7 +445,7 @@ static void walk_step(walker *w, size_t i)
 
 static bool may_block(const event *e)
 {
-    return (e->kind == EVENT_SYNC_CALL || e->kind == EVENT_COPY_CALL) && e->dur > 0;
+    return ((e->kind == EVENT_SYNC_CALL || e->kind == EVENT_COPY_CALL) && e->dur > 0) || e->kind == EVENT_DEQUEUE;
 }
 
 static int list_blocks(walker *w, foray_error *err)
@@ -412,6 +465,7 @@ static int list_blocks(walker *w, foray_error *err)
             n = 0;
         }
         for (size_t l = 0; l < g->t->lanes; l++) {
+            int64_t free_since = INT64_MIN;
             for (size_t i = g->t->first[l]; g->t->lane_group[l] == g->group && i < g->t->first[l + 1]; i++) {
                 const event *e = store_event(g->s, g->t->order[i]);
                 if (!may_block(e))
@@ -419,12 +473,17 @@ static int list_blocks(walker *w, foray_error *err)
                 size_t place = n++;
                 if (pass == 0)
                     continue;
+                block b = { e->start, event_end(e), g->t->order[i] };
+                if (e->kind == EVENT_DEQUEUE) {
+                    b = (block) { free_since, e->start, g->t->order[i] };
+                    free_since = event_end(e);
+                }
                 /* nested calls end in another order than they start */
-                while (place > w->block_first[l] && w->blocks[place - 1].end > event_end(e)) {
+                while (place > w->block_first[l] && w->blocks[place - 1].end > b.end) {
                     w->blocks[place] = w->blocks[place - 1];
                     place--;
                 }
-                w->blocks[place] = (block) { e->start, event_end(e), g->t->order[i] };
+                w->blocks[place] = b;
             }
             if (pass == 1)
                 w->block_first[l + 1] = n;
@@ -481,8 +540,14 @@ int path_walk(analysis *a, const rules *r, foray_error *err)
     for (size_t i = 0; w.word_name != NULL && i < r->count; i++)
         if (r->rules[i].kind == RULE_HOST)
             w.word_name[i] = names_add(&s->names, r->rules[i].words, strlen(r->rules[i].words));
+    for (size_t l = 0; l < a->graph.t->lanes; l++)
+        if (a->graph.t->lane_group[l] == a->graph.group && s->lanes[l].role == LANE_HOST &&
+            (s->lanes[w.main_host].role != LANE_HOST || a->graph.t->lane_group[w.main_host] != a->graph.group || s->lanes[l].events > s->lanes[w.main_host].events))
+            w.main_host = (uint16_t)l;
     static const char UNTRACED[] = "nothing traced";
     w.untraced = names_add(&s->names, UNTRACED, sizeof UNTRACED - 1);
+    static const char QUEUE[] = "operator queue";
+    w.queue_words = names_add(&s->names, QUEUE, sizeof QUEUE - 1);
     name_room = s->names.count;
     w.words_of = mem_alloc_zeroed(MEM_RECORDS, name_room * sizeof *w.words_of);
     if (w.word_name == NULL || w.words_of == NULL)

@@ -27,8 +27,6 @@ typedef struct {
     size_t names, events;
     uint8_t *phase;      /* [events] of launches and queue entries; NO_PHASE */
     uint32_t *entry;     /* [events] of launches from the queue: the Enqueue event + 1; NULL: no queue in the file */
-    uint32_t *slot;      /* hash of link -> Enqueue event + 1 */
-    size_t slots;
 } sweep;
 
 static uint8_t phase_of_name(sweep *w, uint32_t name)
@@ -38,21 +36,6 @@ static uint8_t phase_of_name(sweep *w, uint32_t name)
         w->rule_phase[name] = (uint8_t)(found != NULL ? found->phase + 2 : 1);
     }
     return w->rule_phase[name] == 1 ? NO_PHASE : (uint8_t)(w->rule_phase[name] - 2);
-}
-
-static size_t slot_of(const sweep *w, uint32_t link)
-{
-    return (link * 0x9e3779b1u >> 7) & (w->slots - 1);
-}
-
-static uint32_t find_entry(const sweep *w, uint32_t link)
-{
-    if (w->slots == 0 || link == 0)
-        return 0;
-    for (size_t at = slot_of(w, link); w->slot[at] != 0; at = (at + 1) & (w->slots - 1))
-        if (store_event(w->s, w->slot[at] - 1)->link == link)
-            return w->slot[at];
-    return 0;
 }
 
 /* Goes through a thread's events with the ranges that are open. Without a queue the launches get the innermost stage;
@@ -75,7 +58,7 @@ static void sweep_lane(sweep *w, size_t l, bool ascend)
                 stack[depth++] = (open_range) { event_end(e), own != NO_PHASE ? own : inside,
                                                 e->kind == EVENT_DEQUEUE ? e->link : queue };
         } else if (e->kind == EVENT_ENQUEUE || (e->kind >= EVENT_LAUNCH && e->kind <= EVENT_CALL)) {
-            uint32_t entry = e->kind != EVENT_ENQUEUE ? find_entry(w, queue) : 0;
+            uint32_t entry = e->kind != EVENT_ENQUEUE ? task_graph_entry(&w->a->graph, queue) : 0;
             w->phase[index] = entry != 0 ? w->phase[entry - 1] : inside;
             if (entry != 0)
                 w->entry[index] = entry;
@@ -90,36 +73,6 @@ static bool has_kind(const sweep *w, size_t l, event_kind k)
         if (store_event(w->s, t->order[i])->kind == k)
             return true;
     return false;
-}
-
-static int index_entries(sweep *w, foray_error *err)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < w->events; i++)
-        n += store_event(w->s, i)->kind == EVENT_ENQUEUE;
-    if (n == 0)
-        return FORAY_OK;
-    size_t slots = 16;
-    while (slots < n * 2)
-        slots *= 2;
-    w->slot = mem_alloc_zeroed(MEM_RECORDS, slots * sizeof *w->slot);
-    w->entry = mem_alloc_zeroed(MEM_RECORDS, w->events * sizeof *w->entry);
-    if (w->slot == NULL || w->entry == NULL) {
-        mem_free(MEM_RECORDS, w->slot, slots * sizeof *w->slot);
-        w->slot = NULL;
-        return fail(err, FORAY_ENOMEM, "out of memory for %zu queue entries", n);
-    }
-    w->slots = slots;
-    for (size_t i = 0; i < w->events; i++) {
-        const event *e = store_event(w->s, i);
-        if (e->kind != EVENT_ENQUEUE || e->link == 0 || w->a->graph.t->lane_group[e->lane] != w->a->graph.group)
-            continue;
-        size_t at = slot_of(w, e->link);
-        while (w->slot[at] != 0)
-            at = (at + 1) & (slots - 1);
-        w->slot[at] = (uint32_t)i + 1;
-    }
-    return FORAY_OK;
 }
 
 static void give_phases(sweep *w)
@@ -156,8 +109,12 @@ int stages_by_annotation(analysis *a, const rules *r, foray_error *err)
     sweep w = { .a = a, .r = r, .s = g->s, .names = g->s->names.count, .events = g->s->count };
     w.rule_phase = mem_alloc_zeroed(MEM_RECORDS, w.names);
     w.phase = mem_alloc(MEM_RECORDS, w.events);
-    int rc = w.rule_phase == NULL || w.phase == NULL ? fail(err, FORAY_ENOMEM, "out of memory for stages") : index_entries(&w, err);
-    if (rc == FORAY_OK) {
+    if (g->entry_slots > 0)
+        w.entry = mem_alloc_zeroed(MEM_RECORDS, w.events * sizeof *w.entry);
+    int rc = FORAY_OK;
+    if (w.rule_phase == NULL || w.phase == NULL || (g->entry_slots > 0 && w.entry == NULL)) {
+        rc = fail(err, FORAY_ENOMEM, "out of memory for stages");
+    } else {
         memset(w.phase, NO_PHASE, w.events);
         bool ascend = g->t->groups[g->group].format == FORMAT_ASCEND;
         for (int queue = 0; queue < 2; queue++) /* the queue's own threads come second: they look their entries up */
@@ -169,9 +126,7 @@ int stages_by_annotation(analysis *a, const rules *r, foray_error *err)
     }
     mem_free(MEM_RECORDS, w.rule_phase, w.names);
     mem_free(MEM_RECORDS, w.phase, w.events);
-    mem_free(MEM_RECORDS, w.slot, w.slots * sizeof *w.slot);
-    if (w.entry != NULL)
-        mem_free(MEM_RECORDS, w.entry, w.events * sizeof *w.entry);
+    mem_free(MEM_RECORDS, w.entry, w.entry != NULL ? w.events * sizeof *w.entry : 0);
     return rc;
 }
 

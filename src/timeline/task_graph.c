@@ -80,6 +80,48 @@ static int index_calls(task_graph *g, foray_error *err)
     return FORAY_OK;
 }
 
+/* ---- the operator queue ----------------------------------------------------------------------- */
+
+uint32_t task_graph_entry(const task_graph *g, uint32_t link)
+{
+    if (g->entry_slots == 0 || link == 0)
+        return 0;
+    for (size_t at = link_hash(link) & (g->entry_slots - 1); g->entry_slot[at] != 0; at = (at + 1) & (g->entry_slots - 1))
+        if (store_event(g->s, g->entry_slot[at] - 1)->link == link)
+            return g->entry_slot[at];
+    return 0;
+}
+
+static int index_entries(task_graph *g, foray_error *err)
+{
+    size_t n = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass == 1) {
+            size_t slots = 16;
+            while (slots < n * 2)
+                slots *= 2;
+            g->entry_slot = n > 0 ? mem_alloc_zeroed(MEM_RECORDS, slots * sizeof *g->entry_slot) : NULL;
+            if (n == 0)
+                return FORAY_OK;
+            if (g->entry_slot == NULL)
+                return fail(err, FORAY_ENOMEM, "out of memory for %zu queue entries", n);
+            g->entry_slots = slots;
+        }
+        for (size_t i = 0; i < g->s->count; i++) {
+            const event *e = store_event(g->s, i);
+            if (e->kind != EVENT_ENQUEUE || e->link == 0 || g->t->lane_group[e->lane] != g->group)
+                continue;
+            n++;
+            size_t at = link_hash(e->link) & (g->entry_slots - 1);
+            while (pass == 1 && g->entry_slot[at] != 0)
+                at = (at + 1) & (g->entry_slots - 1);
+            if (pass == 1)
+                g->entry_slot[at] = (uint32_t)i + 1;
+        }
+    }
+    return FORAY_OK;
+}
+
 static bool is_launch_kind(unsigned kind)
 {
     return kind == EVENT_LAUNCH || kind == EVENT_GRAPH_LAUNCH || kind == EVENT_COPY_CALL;
@@ -390,6 +432,8 @@ int task_graph_build(store *s, const settled *t, uint32_t of_group, task_graph *
     task_graph g = { .s = s, .t = t, .group = of_group };
     int rc = index_calls(&g, err);
     if (rc == FORAY_OK)
+        rc = index_entries(&g, err);
+    if (rc == FORAY_OK)
         rc = order_tasks(&g, err);
     if (rc == FORAY_OK) {
         link_tasks(s, &g);
@@ -421,6 +465,7 @@ void task_graph_free(task_graph *g)
     mem_free(MEM_RECORDS, g->call_slot, g->call_slots * sizeof *g->call_slot);
     mem_free(MEM_RECORDS, g->call_event, g->calls * sizeof *g->call_event);
     mem_free(MEM_RECORDS, g->call_next, g->calls * sizeof *g->call_next);
+    mem_free(MEM_RECORDS, g->entry_slot, g->entry_slots * sizeof *g->entry_slot);
     list_free(&g->replays, &g->replay_cap, sizeof *g->replays);
     *g = (task_graph) { 0 };
 }

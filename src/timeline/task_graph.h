@@ -56,6 +56,8 @@ typedef struct {
     size_t call_slots;
     uint32_t *call_event, *call_next; /* [calls] */
     size_t calls;
+    uint32_t *entry_slot; /* hash of link -> entry into the operator queue (event + 1) */
+    size_t entry_slots;   /* 0: no queue */
     uint32_t main_lane;   /* stream with most work */
     size_t waits, waits_resolved, waits_blocking; /* stream waits; those with a cause; those longer than 1 us */
     size_t wait_calls; /* host calls that make a stream wait */
@@ -67,6 +69,8 @@ void task_graph_free(task_graph *g);
 
 /* The calls with a link, through call_next; returns index + 1 into call_event, 0 none. */
 uint32_t task_graph_call(const task_graph *g, uint32_t link);
+/* The Enqueue event with a link, + 1; 0: none. */
+uint32_t task_graph_entry(const task_graph *g, uint32_t link);
 /* How many of the tasks in by_end end at or before ns. */
 size_t task_graph_ended_by(const task_graph *g, int64_t ns);
 
