@@ -114,6 +114,7 @@ static void follow_note(task_graph *g, const event *note)
     const lane *on = &g->s->lanes[note->lane];
     if (d == NULL || d->wait_stream < 0 || d->stream < 0)
         return;
+    g->wait_notes++;
     size_t from = lane_of_stream(g, on, d->wait_stream), to = lane_of_stream(g, on, d->stream);
     if (from == SIZE_MAX || to == SIZE_MAX || from == to)
         return;
@@ -262,7 +263,7 @@ static void infer_joins(task_graph *g)
     for (size_t i = 0; i < g->count; i++) {
         task *x = &g->tasks[i];
         const event *call = launch_of(g, x);
-        if (x->cause != 0 || x->kind == EVENT_WAIT || (x->replay == 0 && g->wait_calls == 0))
+        if (x->cause != 0 || x->kind == EVENT_WAIT || (x->replay == 0 && (g->wait_calls == 0 || g->wait_notes > 0)))
             continue;
         const task *before = x->before != 0 ? &g->tasks[x->before - 1] : NULL;
         int64_t own = before != NULL ? before->end : INT64_MIN;

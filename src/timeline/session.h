@@ -1,6 +1,7 @@
 /* session.h: files in, analyses out: what `foray trace` does, as one object.
  *
- * Open it, add files (or bytes), then finish: ranks are found and each is analysed. Threads: one at a time.
+ * Open it, add files (or bytes), then finish: ranks are found and each is analysed. A finished session stays where
+ * it is: its analyses point into it. Threads: one at a time.
  */
 #ifndef FORAY_TIMELINE_SESSION_H
 #define FORAY_TIMELINE_SESSION_H

@@ -60,7 +60,7 @@ typedef struct {
     size_t entry_slots;   /* 0: no queue */
     uint32_t main_lane;   /* stream with most work */
     size_t waits, waits_resolved, waits_blocking; /* stream waits; those with a cause; those longer than 1 us */
-    size_t wait_calls; /* host calls that make a stream wait */
+    size_t wait_calls, wait_notes; /* host calls that make a stream wait; notes that say for what */
 } task_graph;
 
 /* Builds the graph of a group; counts faults in the parts of s. On error *out is empty. */
