@@ -2,8 +2,9 @@
 #include "timeline/analysis.h"
 
 #include "timeline/list.h"
+#include "timeline/records.h"
 
-int analyse(store *s, const settled *t, const rules *r, uint32_t of_group, analysis *out, foray_error *err)
+int analyse(store *s, const settled *t, const rules *r, const steps_file *records, uint32_t of_group, analysis *out, foray_error *err)
 {
     analysis a = { 0 };
     int rc = task_graph_build(s, t, of_group, &a.graph, err);
@@ -18,6 +19,8 @@ int analyse(store *s, const settled *t, const rules *r, uint32_t of_group, analy
         rc = path_walk(&a, r, err);
     if (rc == FORAY_OK)
         rc = figures_make(&a, err);
+    if (rc == FORAY_OK && records->count > 0)
+        rc = records_align(&a, records, t->groups[of_group].rank_guessed ? -1 : t->groups[of_group].rank, err);
     if (rc == FORAY_OK)
         rc = windows_choose(&a, err);
     if (rc != FORAY_OK)

@@ -9,6 +9,7 @@
 #define FORAY_TIMELINE_ANALYSIS_H
 
 #include "observe/phase.h"
+#include "timeline/steps_file.h"
 #include "timeline/task_graph.h"
 
 /* What a stretch of the critical path was. */
@@ -52,6 +53,7 @@ typedef enum {
     STEP_THIN,     /* a replay with fewer nodes than its like */
     STEP_STALL,    /* many times the median: something from outside */
     STEP_NO_TASKS,
+    STEP_NO_TIME,  /* a record without its duration */
     STEP_REASONS
 } step_reason;
 
@@ -85,6 +87,8 @@ typedef struct {
     uint32_t graph_nodes;               /* of the largest replay */
     uint32_t eager_launches, replays;
     double commit_length; /* tokens per request, mean; 0: unknown */
+    bool has_record;      /* a step record was laid against it; its times, -1: not measured */
+    int64_t record_step_ns, record_draft_ns, record_verify_ns;
 } step;
 
 /* Two branches that ran side by side and met again. */
@@ -110,7 +114,16 @@ typedef struct {
     int64_t tpot_ns;      /* wall / commit length; 0: unknown */
 } bucket;
 
-typedef enum { BOUNDARY_WHOLE, BOUNDARY_ANNOTATION, BOUNDARY_GRAPH, BOUNDARY_ROUND } step_boundary;
+typedef enum { BOUNDARY_WHOLE, BOUNDARY_ANNOTATION, BOUNDARY_GRAPH, BOUNDARY_ROUND, BOUNDARY_RECORDS } step_boundary;
+
+/* How step records were laid against a profile. */
+typedef struct {
+    bool tried, aligned;
+    int64_t offset;      /* record of the first step */
+    int64_t residual_ns; /* mean difference of durations there; -1: too few pairs */
+    int64_t second_ns;   /* at the next best offset; -1: none */
+    size_t pairs;
+} record_fit;
 
 typedef struct {
     task_graph graph;
@@ -127,14 +140,15 @@ typedef struct {
     size_t phases_annotated, phases_by_graph, phases_by_order, phases_none; /* tasks by how their stage is known */
     int64_t trimmed_ns; /* cut from the front of the first step: it waited for what is not in the file */
     size_t sums_checked, sums_wrong; /* steps whose path was added up */
+    record_fit records;
     int64_t clock_offset_ns;         /* against the first group, where estimated */
     bool clock_aligned;
     int64_t clock_residual_ns;
     size_t clock_pairs;
 } analysis;
 
-/* Analyses a group. On error *out is empty. */
-int analyse(store *s, const settled *t, const rules *r, uint32_t of_group, analysis *out, foray_error *err);
+/* Analyses a group, with the step records that were read (perhaps none). On error *out is empty. */
+int analyse(store *s, const settled *t, const rules *r, const steps_file *records, uint32_t of_group, analysis *out, foray_error *err);
 void analysis_free(analysis *a);
 
 /* Parts of it, in this order. Each is one file. */

@@ -120,6 +120,39 @@ static void add_steps(lines *l, const analysis *a)
         add(l, "sums_wrong", a->sums_wrong, true, "the parts of %zu steps do not add up: a fault of foray's, please report it", a->sums_wrong);
 }
 
+/* Step records: where they were laid, and whether what they measured agrees with the profile. */
+static void add_records(lines *l, const analysis *a)
+{
+    const record_fit *f = &a->records;
+    if (!f->tried)
+        return;
+    if (!f->aligned) {
+        add(l, "records_not_aligned", f->pairs, true, "the step records fit nowhere (best mean difference %.3f ms over %zu pairs): not used",
+            f->residual_ns < 0 ? 0.0 : (double)f->residual_ns / 1e6, f->pairs);
+        return;
+    }
+    add(l, "records_aligned", f->pairs, false, "step records laid at offset %" PRId64 ": durations differ by %.4f ms in the mean over %zu steps (next best offset: %.4f ms)",
+        f->offset, (double)f->residual_ns / 1e6, f->pairs, f->second_ns < 0 ? 0.0 : (double)f->second_ns / 1e6);
+    int64_t draft = 0, verify = 0;
+    size_t drafts = 0, verifies = 0;
+    for (size_t i = 0; i < a->step_count; i++) {
+        const step *s = &a->steps[i];
+        if (!s->has_record || s->reason != STEP_KEPT)
+            continue;
+        if (s->record_draft_ns > 0 && s->stages[PHASE_DRAFT].elapsed_ns > 0) {
+            draft += s->stages[PHASE_DRAFT].elapsed_ns - s->record_draft_ns;
+            drafts++;
+        }
+        if (s->record_verify_ns > 0 && s->stages[PHASE_TARGET_VERIFY].elapsed_ns > 0) {
+            verify += s->stages[PHASE_TARGET_VERIFY].elapsed_ns - s->record_verify_ns;
+            verifies++;
+        }
+    }
+    if (drafts + verifies > 0)
+        add(l, "records_segments", drafts + verifies, false, "elapsed against the recorded segments: draft %+.4f ms, verify %+.4f ms in the mean",
+            drafts > 0 ? (double)draft / (double)drafts / 1e6 : 0.0, verifies > 0 ? (double)verify / (double)verifies / 1e6 : 0.0);
+}
+
 static void add_waits(lines *l, const analysis *a)
 {
     const task_graph *g = &a->graph;
@@ -145,7 +178,7 @@ size_t report_quality(const report *r, size_t which, quality_line *out)
     const analysis *a = &r->analyses[which];
     const store *s = &r->input->events;
     add_faults(&l, s, r->groups, which);
-    if (a->graph.count == 0)
+    if (a->graph.count == 0 && a->boundary != BOUNDARY_RECORDS)
         add(&l, "no_device_work", 1, true, "no device task in it: nothing can be attributed (was the device profiled?)");
     if (a->boundary == BOUNDARY_WHOLE && a->step_count > 0)
         add(&l, "no_steps", 1, true, "no steps found: neither an annotation that a rule knows nor repeating graphs; the whole file is one");
@@ -153,6 +186,7 @@ size_t report_quality(const report *r, size_t which, quality_line *out)
         add(&l, "steps_by_graph", a->step_count, false, "steps and stages come from the order of graph replays, not from annotations");
     add_steps(&l, a);
     add_waits(&l, a);
+    add_records(&l, a);
     return l.count;
 }
 
@@ -160,7 +194,7 @@ size_t report_first_group(const report *r)
 {
     size_t best = SIZE_MAX, most = 0;
     for (size_t i = 0; i < r->count; i++) {
-        size_t n = r->analyses[i].graph.count;
+        size_t n = r->analyses[i].graph.count + (r->analyses[i].boundary == BOUNDARY_RECORDS);
         if (n > most) {
             most = n;
             best = i;

@@ -123,7 +123,7 @@ static void put_quality(const report *r, buf *out)
     buf_puts(out, "],\"ranks\":[");
     for (size_t i = 0; i < r->count; i++) {
         const analysis *a = &r->analyses[i];
-        static const char *const boundaries[] = { "whole_file", "annotations", "graphs", "rounds" };
+        static const char *const boundaries[] = { "whole_file", "annotations", "graphs", "rounds", "records" };
         quality_line lines[QUALITY_MOST];
         size_t n = report_quality(r, i, lines);
         buf_printf(out, "%s{\"rank\":%d,\"stated\":%s,\"boundary\":\"%s\",\"rules\":", i != 0 ? "," : "", r->groups->groups[i].rank,

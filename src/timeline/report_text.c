@@ -23,7 +23,7 @@ static void headline(buf *out, const char *text)
 
 static const char *boundary_text(step_boundary b)
 {
-    static const char *const text[] = { "the whole file", "annotations", "graph replays", "foray's rounds" };
+    static const char *const text[] = { "the whole file", "annotations", "graph replays", "foray's rounds", "step records" };
     return text[b];
 }
 
@@ -405,6 +405,8 @@ void report_text(const report *r, buf *out)
     if (left_out)
         buf_puts(out, "* not in the medians, for the reasons above\n");
     put_buckets(a, shown, out);
+    if (a->path_count == 0)
+        return;
     headline(out, "the critical path (ms)");
     put_path(r, a, out);
     put_host_work(r, a, out);

@@ -2,6 +2,7 @@
 #include "timeline/session.h"
 
 #include "base/mem.h"
+#include "timeline/records.h"
 
 int session_open(const char *rules_name, const char *rules_text, session *out, foray_error *err)
 {
@@ -35,12 +36,20 @@ int session_finish(session *s, foray_error *err)
     int rc = settle(&s->input.events, &s->rules, &s->groups, err);
     if (rc != FORAY_OK)
         return rc;
-    s->count = s->groups.group_count;
+    bool alone = s->input.events.part_count == 0 && s->input.steps.count > 0;
+    s->count = alone ? 1 : s->groups.group_count;
     s->analyses = mem_alloc_zeroed(MEM_RECORDS, s->count * sizeof *s->analyses);
     if (s->analyses == NULL)
         return fail(err, FORAY_ENOMEM, "out of memory for %zu ranks", s->count);
+    if (alone) {
+        rc = settle_add_group(&s->groups, s->input.steps.entries[0].rank, err);
+        if (rc == FORAY_OK)
+            rc = records_analyse(&s->input.events, &s->groups, &s->input.steps, s->input.steps.entries[0].rank, &s->analyses[0], err);
+        s->made += rc == FORAY_OK;
+        return rc;
+    }
     for (; s->made < s->count && rc == FORAY_OK; s->made += rc == FORAY_OK)
-        rc = analyse(&s->input.events, &s->groups, &s->rules, (uint32_t)s->made, &s->analyses[s->made], err);
+        rc = analyse(&s->input.events, &s->groups, &s->rules, &s->input.steps, (uint32_t)s->made, &s->analyses[s->made], err);
     return rc;
 }
 

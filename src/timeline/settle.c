@@ -567,6 +567,12 @@ done:
     return rc;
 }
 
+int settle_add_group(settled *t, int rank, foray_error *err)
+{
+    part none = { .format = FORMAT_STEPS };
+    return add_group(t, 0, rank < 0 ? 0 : rank, rank < 0, &none) < 0 ? fail(err, FORAY_ENOMEM, "out of memory") : FORAY_OK;
+}
+
 void settle_free(settled *t)
 {
     mem_free(MEM_RECORDS, t->lane_group, t->lanes * sizeof *t->lane_group);

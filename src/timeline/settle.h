@@ -32,6 +32,8 @@ typedef struct {
 
 /* Rewrites kinds, flags and lanes in s. On error *out is empty. */
 int settle(store *s, const rules *r, settled *out, foray_error *err);
+/* A group without events, for step records that stand alone. */
+int settle_add_group(settled *t, int rank, foray_error *err);
 void settle_free(settled *t);
 
 #endif

@@ -457,6 +457,10 @@ int task_graph_build(store *s, const settled *t, uint32_t of_group, task_graph *
 
 void task_graph_free(task_graph *g)
 {
+    if (g->lane_first == NULL && g->tasks == NULL && g->call_slot == NULL) { /* never built */
+        *g = (task_graph) { 0 };
+        return;
+    }
     size_t n = g->t != NULL ? g->t->groups[g->group].tasks : 0, lanes = g->t != NULL ? g->t->lanes : 0;
     mem_free(MEM_RECORDS, g->tasks, n * sizeof *g->tasks);
     mem_free(MEM_RECORDS, g->by_end, n * sizeof *g->by_end);

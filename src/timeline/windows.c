@@ -25,6 +25,7 @@ const char *step_reason_text(step_reason r)
         [STEP_THIN] = "a replay with fewer nodes than its like",
         [STEP_STALL] = "many times the median: a stall from outside",
         [STEP_NO_TASKS] = "no device tasks",
+        [STEP_NO_TIME] = "its duration was not recorded",
     };
     return text[r];
 }
@@ -169,6 +170,8 @@ static uint32_t bucket_key(analysis *a, const step *s)
         snprintf(text, sizeof text, "ProfilerStep");
     else if (a->boundary == BOUNDARY_ROUND)
         snprintf(text, sizeof text, "rows=%d", s->rows);
+    else if (a->boundary == BOUNDARY_RECORDS)
+        snprintf(text, sizeof text, "bs=%d rows=%d", s->requests, s->rows);
     else if (s->graph_nodes > 0)
         snprintf(text, sizeof text, "graph of %u nodes", s->graph_nodes);
     else if (a->boundary == BOUNDARY_WHOLE)
@@ -274,6 +277,17 @@ static int average_buckets(analysis *a, foray_error *err)
                                              middle(a, b, busy, p, list), middle(a, b, on_path, p, list),
                                              (uint32_t)middle(a, b, task_count, p, list) };
         }
+        double sum = 0;
+        size_t known = 0;
+        for (size_t i = 0; i < a->step_count; i++)
+            if (a->steps[i].bucket == (int)b && a->steps[i].commit_length > 0) {
+                sum += a->steps[i].commit_length;
+                known++;
+            }
+        if (known > 0) {
+            k->commit_length = sum / (double)known;
+            k->tpot_ns = (int64_t)((double)k->wall_median / k->commit_length);
+        }
         k->peer_ns = middle(a, b, communication, 0, list);
         k->transfer_ns = middle(a, b, communication, 1, list);
         k->comm_ns = middle(a, b, communication, 2, list);
@@ -288,8 +302,10 @@ int windows_choose(analysis *a, foray_error *err)
     for (size_t i = 0; i < a->step_count; i++)
         if (a->steps[i].prefill)
             leave_out(&a->steps[i], STEP_PREFILL);
-    look_at_calls(a);
-    look_at_replays(a);
+    if (a->boundary != BOUNDARY_RECORDS) {
+        look_at_calls(a);
+        look_at_replays(a);
+    }
     int rc = look_at_walls(a, err);
     if (rc == FORAY_OK)
         rc = fill_buckets(a, err);
