@@ -23,6 +23,8 @@ int analyse(store *s, const settled *t, const rules *r, const steps_file *record
         rc = records_align(&a, records, t->groups[of_group].rank_guessed ? -1 : t->groups[of_group].rank, err);
     if (rc == FORAY_OK)
         rc = windows_choose(&a, err);
+    if (rc == FORAY_OK)
+        rc = what_if_run(&a, err);
     if (rc != FORAY_OK)
         analysis_free(&a);
     else
@@ -36,6 +38,7 @@ void analysis_free(analysis *a)
     list_free(&a->steps, &a->step_cap, sizeof *a->steps);
     list_free(&a->path, &a->path_cap, sizeof *a->path);
     list_free(&a->forks, &a->fork_cap, sizeof *a->forks);
+    list_free(&a->what_ifs, &a->what_if_cap, sizeof *a->what_ifs);
     list_free(&a->buckets, &a->bucket_cap, sizeof *a->buckets);
     *a = (analysis) { 0 };
 }

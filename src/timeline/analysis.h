@@ -114,6 +114,22 @@ typedef struct {
     int64_t tpot_ns;      /* wall / commit length; 0: unknown */
 } bucket;
 
+typedef enum {
+    WHAT_NO_GAP,    /* the host is never late before a stage */
+    WHAT_NO_PEER,   /* peers are always there */
+    WHAT_NO_COMM,   /* communication takes no time */
+    WHAT_NO_STAGE,  /* a stage's tasks take no time */
+    WHAT_NO_RESOURCE, /* a worker is always free */
+} what_kind;
+
+/* What one change would save, by running the steps again with the same edges. */
+typedef struct {
+    what_kind kind;
+    uint8_t phase;      /* of NO_GAP and NO_STAGE */
+    int64_t saved_ns;   /* per kept step, mean */
+    int64_t token_ns;   /* per token; 0: commit length unknown */
+} what_if;
+
 typedef enum { BOUNDARY_WHOLE, BOUNDARY_ANNOTATION, BOUNDARY_GRAPH, BOUNDARY_ROUND, BOUNDARY_RECORDS } step_boundary;
 
 /* How step records were laid against a profile. */
@@ -135,6 +151,9 @@ typedef struct {
     size_t fork_count, fork_cap;
     bucket *buckets;
     size_t bucket_count, bucket_cap;
+    what_if *what_ifs; /* the largest saving first */
+    size_t what_if_count, what_if_cap;
+    int64_t replay_error_ns; /* of the unchanged steps run again: 0 but for a fault */
     step_boundary boundary;
     const char *boundary_set; /* the rules that found the steps; NULL */
     size_t phases_annotated, phases_by_graph, phases_by_order, phases_none; /* tasks by how their stage is known */
@@ -158,5 +177,6 @@ int stages_by_order(analysis *a, const rules *r, foray_error *err);
 int path_walk(analysis *a, const rules *r, foray_error *err);
 int figures_make(analysis *a, foray_error *err);
 int windows_choose(analysis *a, foray_error *err);
+int what_if_run(analysis *a, foray_error *err);
 
 #endif

@@ -302,8 +302,11 @@ static int64_t put_gap(walker *w, uint32_t number, const task *by, evidence how,
     if (release >= at)
         return at;
     const event_detail *d = store_more(w->g->s, task_event(w->g, x));
-    if (d != NULL && d->ready != INT64_MIN)
-        return put(w, SEGMENT_RESOURCE, release, at, number, x->phase, how, name, x->lane);
+    if (d != NULL && d->ready != INT64_MIN) { /* foray: handed over by the host at `ready`, or released by its edges */
+        int64_t ready = d->ready < release ? release : d->ready < at ? d->ready : at;
+        at = put(w, SEGMENT_RESOURCE, ready, at, number, x->phase, how, name, x->lane);
+        return put(w, SEGMENT_HOST, release, at, number, x->phase, how, w->untraced, x->lane);
+    }
     if (call != NULL && event_end(call) > release && call->start < at && (by == NULL || by->replay != x->replay || x->replay == 0)) {
         int64_t returned = event_end(call) < at ? event_end(call) : at; /* the call still ran when the device had nothing to do */
         at = put_latency(w, number, returned, at, call);

@@ -116,6 +116,8 @@ static void add_steps(lines *l, const analysis *a)
     }
     if (a->trimmed_ns > 0)
         add(l, "clipped_head", (uint64_t)a->trimmed_ns, false, "step 0 begins %.3f ms late: until then it waits for work that is not in the file", (double)a->trimmed_ns / 1e6);
+    if (a->replay_error_ns > 0)
+        add(l, "replay_error", (uint64_t)a->replay_error_ns, false, "run again unchanged, times come out up to %.3f ms off: what-ifs are that uncertain", (double)a->replay_error_ns / 1e6);
     if (a->sums_wrong > 0)
         add(l, "sums_wrong", a->sums_wrong, true, "the parts of %zu steps do not add up: a fault of foray's, please report it", a->sums_wrong);
 }
@@ -201,6 +203,28 @@ size_t report_first_group(const report *r)
         }
     }
     return best;
+}
+
+void report_what_if(const what_if *w, char *out, size_t room)
+{
+    const char *stage = phase_name((phase)w->phase);
+    switch (w->kind) {
+    case WHAT_NO_GAP:
+        snprintf(out, room, "no host gap before %s", w->phase == PHASE_UNATTRIBUTED ? "tasks without a stage" : stage);
+        break;
+    case WHAT_NO_PEER:
+        snprintf(out, room, "peers always there");
+        break;
+    case WHAT_NO_COMM:
+        snprintf(out, room, "communication free");
+        break;
+    case WHAT_NO_STAGE:
+        snprintf(out, room, "%s takes no time", stage);
+        break;
+    default:
+        snprintf(out, room, "a worker always free");
+        break;
+    }
 }
 
 void report_short_name(const char *name, char *out, size_t room)

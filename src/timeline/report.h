@@ -38,6 +38,9 @@ size_t report_quality(const report *r, size_t which, quality_line *out);
 /* The group that the screens show first: the one with most device work in steps. SIZE_MAX: none has a task. */
 size_t report_first_group(const report *r);
 
+/* A what-if in words: "no host gap before target_verify". */
+void report_what_if(const what_if *w, char *out, size_t room);
+
 /* A kernel's name without templates and arguments, at most `room` - 1 bytes. */
 void report_short_name(const char *name, char *out, size_t room);
 

@@ -182,5 +182,19 @@ void report_json(const report *r, buf *out)
             between = ",\n";
             put_fork(&r->analyses[i], &r->analyses[i].forks[k], r->groups->groups[i].rank, out);
         }
+    buf_puts(out, "],\"what_if\":[");
+    between = "";
+    for (size_t i = 0; i < r->count; i++)
+        for (size_t k = 0; k < r->analyses[i].what_if_count; k++) {
+            const what_if *w = &r->analyses[i].what_ifs[k];
+            char name[80];
+            report_what_if(w, name, sizeof name);
+            buf_printf(out, "%s{\"rank\":%d,\"change\":\"%s\",\"saved_ns\":%" PRId64 ",\"token_ns\":", between, r->groups->groups[i].rank, name, w->saved_ns);
+            between = ",\n";
+            if (w->token_ns > 0)
+                buf_printf(out, "%" PRId64 "}", w->token_ns);
+            else
+                buf_puts(out, "null}");
+        }
     buf_puts(out, "]}\n");
 }

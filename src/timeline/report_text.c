@@ -381,6 +381,22 @@ static void put_forks(const analysis *a, buf *out)
     }
 }
 
+static void put_what_ifs(const analysis *a, buf *out)
+{
+    enum { SHOWN = 8 };
+    if (a->what_if_count == 0)
+        return;
+    buf_puts(out, "\nwhat if (the kept steps run again with the same edges; mean per step)\n");
+    for (size_t i = 0; i < a->what_if_count && i < SHOWN; i++) {
+        char name[80];
+        report_what_if(&a->what_ifs[i], name, sizeof name);
+        buf_printf(out, "  %-40s −%.3f ms per step", name, ms(a->what_ifs[i].saved_ns));
+        if (a->what_ifs[i].token_ns > 0)
+            buf_printf(out, ", −%.3f ms per token", ms(a->what_ifs[i].token_ns));
+        buf_puts(out, "\n");
+    }
+}
+
 void report_text(const report *r, buf *out)
 {
     size_t first = report_first_group(r);
@@ -411,4 +427,5 @@ void report_text(const report *r, buf *out)
     put_path(r, a, out);
     put_host_work(r, a, out);
     put_forks(a, out);
+    put_what_ifs(a, out);
 }
