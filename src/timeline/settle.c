@@ -54,7 +54,7 @@ static event_kind classify_ascend_task(const char *type, const char *name)
         return EVENT_WAIT;
     if (strncmp(type, "EVENT_RECORD", 12) == 0 || strcmp(name, "EVENT_RECORD") == 0)
         return EVENT_RECORD;
-    if (strcmp(type, "Notify Wait") == 0 || strncmp(type, "NOTIFY_WAIT", 11) == 0)
+    if (strncmp(name, "Notify_Wait", 11) == 0 || strcmp(type, "Notify Wait") == 0 || strncmp(type, "NOTIFY_WAIT", 11) == 0)
         return EVENT_NOTIFY_WAIT;
     if (strncmp(type, "NOTIFY", 6) == 0 || strncmp(type, "Notify", 6) == 0 || strcmp(type, "Write Value") == 0 ||
         strncmp(type, "PLACE_HOLDER", 12) == 0)
@@ -157,7 +157,10 @@ static event_kind ascend_kind(classes *c, const event *e, const lane *l)
     const event_detail *d = store_more(c->s, e);
     switch (l->role) {
     case LANE_STREAM:
-        return classify_ascend_task(d != NULL ? lane_text(c->s, d->task_type) : "", name);
+    {
+        event_kind k = classify_ascend_task(d != NULL ? lane_text(c->s, d->task_type) : "", name);
+        return (k == EVENT_COPY || k == EVENT_KERNEL) && d != NULL && d->collective != 0 ? EVENT_COMM : k;
+    }
     case LANE_PLANE:
         return strncmp(name, "Notify_Wait", 11) == 0 ? EVENT_NOTIFY_WAIT
                : strncmp(name, "Notify", 6) == 0     ? EVENT_MARK

@@ -158,7 +158,7 @@ static void place_replays(analysis *a, const step *s, size_t first, size_t last)
 {
     task_graph *g = &a->graph;
     uint32_t verify = find_verify(g, first, last);
-    if (verify == 0 || s->prefill)
+    if (verify == 0 || s->prefill || a->boundary == BOUNDARY_WHOLE) /* without steps a place means nothing */
         return;
     replay *v = &g->replays[verify - 1];
     size_t others = last - first - 1;
@@ -225,7 +225,7 @@ int stages_by_order(analysis *a, const rules *r, foray_error *err)
             next++;
         if (next > first) {
             place_replays(a, &a->steps[i], first, next);
-            verify_of[i] = find_verify(g, first, next);
+            verify_of[i] = a->boundary != BOUNDARY_WHOLE ? find_verify(g, first, next) : 0;
         }
     }
     for (size_t i = 0; i < g->count; i++) {
