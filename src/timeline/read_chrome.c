@@ -392,6 +392,9 @@ static void take(reader *r, const scan_event *e)
 static void close_file(reader *r, source *from, const scan_outcome *done)
 {
     part *p = this_part(r);
+    char rest[4096]; /* the checksum of packed data comes behind the last event */
+    while (source_packing(from) != SOURCE_PLAIN && source_read(from, rest, sizeof rest) > 0)
+        continue;
     p->bytes = done->bytes;
     p->packed_bytes = source_packed_bytes(from);
     p->events = done->events;

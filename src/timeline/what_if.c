@@ -77,6 +77,8 @@ static int find_calls(runner *r, foray_error *err)
             }
         }
     }
+    if (r->count == 0)
+        return FORAY_OK;
     qsort(r->calls, r->count, sizeof *r->calls, compare_calls);
     for (size_t i = 0; i < r->count; i++) {
         r->call_first[r->calls[i].lane + 1]++;
@@ -323,7 +325,8 @@ static int try_changes(runner *r, analysis *a, foray_error *err)
     for (size_t k = 0; k < sizeof stages / sizeof *stages && rc == FORAY_OK; k++)
         if (own[stages[k]] > 0)
             rc = try_change(r, a, WHAT_NO_STAGE, stages[k], err);
-    qsort(a->what_ifs, a->what_if_count, sizeof *a->what_ifs, compare_savings);
+    if (a->what_if_count > 0)
+        qsort(a->what_ifs, a->what_if_count, sizeof *a->what_ifs, compare_savings);
     return rc;
 }
 
