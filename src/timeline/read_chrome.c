@@ -17,8 +17,6 @@
 #include "timeline/read.h"
 #include "timeline/scan.h"
 
-static const uint32_t PROCESS_LANE = UINT32_MAX; /* tid of the lane that carries a process' name */
-
 /* A begin whose end has not come yet. */
 typedef struct {
     uint32_t event;
@@ -101,7 +99,7 @@ static void take_metadata(reader *r, const scan_event *e)
         return;
     uint32_t shown = text_of(r, &e->arg[ARG_NAME]);
     if (is_text(&e->name, "process_name")) {
-        int l = store_lane(r->s, r->part, text_of(r, &e->pid), PROCESS_LANE);
+        int l = store_lane(r->s, r->part, text_of(r, &e->pid), STORE_PROCESS_TID);
         if (l >= 0)
             r->s->lanes[l].process = shown;
         const char *name = names_text(&r->s->names, shown);

@@ -15,8 +15,6 @@
 #include "timeline/list.h"
 #include "timeline/read.h"
 
-static const uint32_t PROCESS_LANE = UINT32_MAX;
-
 typedef struct {
     store *s;
     sqlite3 *db;
@@ -167,7 +165,7 @@ static int named_lane(reader *r, const char *process, const char *pid, int64_t t
     uint32_t p = add_text(r, pid);
     int on = store_lane(r->s, r->part, p, add_text(r, text));
     if (process != NULL) {
-        int named = store_lane(r->s, r->part, p, PROCESS_LANE);
+        int named = store_lane(r->s, r->part, p, STORE_PROCESS_TID);
         if (named >= 0)
             r->s->lanes[named].process = add_text(r, process);
     }

@@ -89,8 +89,7 @@ static void put_segment(const analysis *a, size_t number, const segment *x, int 
     buf_printf(out, "{\"step\":%zu,\"rank\":%d,\"start_ns\":%" PRId64 ",\"ns\":%" PRId64 ",\"kind\":\"%s\",\"phase\":\"%s\",\"stage\":\"%s\",\"evidence\":\"%s\",\"lane\":",
                number, rank, x->from + base, x->to - x->from, segment_kind_name((segment_kind)x->kind), phase_name((phase)x->phase),
                phase_name((phase)x->owner), evidence_name((evidence)x->how));
-    const lane *l = &a->graph.s->lanes[x->lane];
-    put_text(out, names_text(&a->graph.s->names, l->thread != 0 ? l->thread : l->tid));
+    put_text(out, store_lane_name(a->graph.s, x->lane));
     buf_puts(out, ",\"name\":");
     put_text(out, names_text(&a->graph.s->names, x->words));
     buf_puts(out, "}");

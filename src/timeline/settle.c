@@ -13,8 +13,6 @@
 #include "base/mem.h"
 #include "timeline/list.h"
 
-static const uint32_t PROCESS_LANE = UINT32_MAX;
-
 /* ---- names of calls and tasks ----------------------------------------------------------------- */
 
 static bool holds(const char *text, const char *piece)
@@ -83,9 +81,9 @@ static void spread_process_names(store *s)
 {
     for (size_t i = 0; i < s->lane_count; i++) {
         lane *l = &s->lanes[i];
-        if (l->tid == PROCESS_LANE)
+        if (l->tid == STORE_PROCESS_TID)
             continue;
-        int p = store_lane(s, l->part, l->pid, PROCESS_LANE);
+        int p = store_lane(s, l->part, l->pid, STORE_PROCESS_TID);
         l = &s->lanes[i]; /* the list may have moved */
         if (p >= 0)
             l->process = s->lanes[p].process;
@@ -110,7 +108,7 @@ static void name_ascend_lane(const store *s, lane *l)
 static void find_lane_roles(store *s)
 {
     for (size_t i = 0; i < s->lane_count; i++)
-        if (s->parts[s->lanes[i].part].format == FORMAT_ASCEND && s->lanes[i].tid != PROCESS_LANE)
+        if (s->parts[s->lanes[i].part].format == FORMAT_ASCEND && s->lanes[i].tid != STORE_PROCESS_TID)
             name_ascend_lane(s, &s->lanes[i]);
     for (size_t i = 0; i < s->count; i++) {
         const event *e = store_event(s, i);

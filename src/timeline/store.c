@@ -184,3 +184,11 @@ uint32_t store_link(store *s, uint64_t correlation)
     int bytes = snprintf(text, sizeof text, "%" PRIu64, correlation);
     return 0x80000000u | names_add(&s->names, text, (size_t)bytes);
 }
+
+const char *store_lane_name(const store *s, size_t number)
+{
+    if (number >= s->lane_count || s->lanes[number].tid == STORE_PROCESS_TID)
+        return "";
+    const lane *l = &s->lanes[number];
+    return names_text(&s->names, l->thread != 0 ? l->thread : l->tid);
+}

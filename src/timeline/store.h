@@ -151,6 +151,9 @@ typedef struct {
 
 enum { FLOW_EVENT = 1, FLOW_LAUNCH = 2 }; /* foray's event edges; Ascend's call to task */
 
+/* tid of the lane that carries a process' name and no events. */
+static const uint32_t STORE_PROCESS_TID = UINT32_MAX;
+
 enum { STORE_CHUNK_BITS = 16, STORE_CHUNK = 1 << STORE_CHUNK_BITS, STORE_MOST_LANES = 65000 };
 
 typedef struct {
@@ -198,6 +201,9 @@ static inline const char *store_name(const store *s, const event *e)
 {
     return names_text(&s->names, e->name);
 }
+
+/* What to call a lane: its name, else its number; "" for none. */
+const char *store_lane_name(const store *s, size_t number);
 
 static inline int64_t event_end(const event *e)
 {
