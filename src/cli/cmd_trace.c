@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "timeline/overlay.h"
 #include "timeline/report.h"
 #include "timeline/session.h"
 
@@ -66,8 +67,14 @@ int cmd_trace(const options *o)
         report what = { .input = &s.input, .groups = &s.groups, .analyses = s.analyses, .count = s.count,
                         .only_step = options_has(o, OPT_STEP) ? options_int(o, OPT_STEP) : -1 };
         const char *form = options_string(o, OPT_REPORT);
-        (strcmp(form, "json") == 0 ? report_json : strcmp(form, "csv") == 0 ? report_csv : report_text)(&what, &text);
+        void (*make)(const report *, buf *) = strcmp(form, "json") == 0   ? report_json
+                                              : strcmp(form, "csv") == 0  ? report_csv
+                                              : strcmp(form, "html") == 0 ? report_html
+                                                                          : report_text;
+        make(&what, &text);
         rc = commands_print(&text, &err);
+        if (rc == FORAY_OK && options_has(o, OPT_OVERLAY))
+            rc = overlay_write(&what, options_string(o, OPT_OVERLAY), &err);
         if (rc == FORAY_OK && report_first_group(&what) == SIZE_MAX && s.input.steps.count == 0)
             rc = fail(&err, FORAY_EFILE, "%s: no device work in it, so nothing to attribute", o->operands[0]);
         session_free(&s);

@@ -21,6 +21,7 @@ typedef struct {
 void report_text(const report *r, buf *out);
 void report_json(const report *r, buf *out);
 void report_csv(const report *r, buf *out);
+void report_html(const report *r, buf *out);
 
 /* Shared by the forms: the lines of the quality head, each `name: text`, the worst first. ok: nothing to mistrust. */
 typedef struct {
@@ -37,6 +38,9 @@ size_t report_quality(const report *r, size_t which, quality_line *out);
 
 /* The group that the screens show first: the one with most device work in steps. SIZE_MAX: none has a task. */
 size_t report_first_group(const report *r);
+
+/* The step whose path is shown: the one asked for, else a typical one of the largest bucket; SIZE_MAX: there is none. */
+size_t report_shown_step(const report *r, const analysis *a);
 
 /* A what-if in words: "no host gap before target_verify". */
 void report_what_if(const what_if *w, char *out, size_t room);

@@ -209,7 +209,7 @@ static void put_buckets(const analysis *a, const bool shown[COLUMNS], buf *out)
 /* ---- screen 3 --------------------------------------------------------------------------------- */
 
 /* The step whose path is shown: the one asked for, else the kept one nearest to the median of the largest bucket. */
-static size_t shown_step(const report *r, const analysis *a)
+size_t report_shown_step(const report *r, const analysis *a)
 {
     if (r->only_step >= 0 && (size_t)r->only_step < a->step_count)
         return (size_t)r->only_step;
@@ -277,7 +277,7 @@ static void put_path_line(const analysis *a, const step *s, const segment *list,
 static void put_path(const report *r, const analysis *a, buf *out)
 {
     enum { LINES = 28 };
-    size_t number = shown_step(r, a);
+    size_t number = report_shown_step(r, a);
     if (number == SIZE_MAX)
         return;
     const step *s = &a->steps[number];
@@ -313,7 +313,7 @@ static void put_host_work(const report *r, const analysis *a, buf *out)
         uint8_t owner;
         int64_t ns;
     } list[KINDS];
-    size_t number = shown_step(r, a), n = 0;
+    size_t number = report_shown_step(r, a), n = 0;
     int64_t total = 0;
     if (number == SIZE_MAX)
         return;
