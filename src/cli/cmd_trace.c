@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/commands.h"
+#include "timeline/diff.h"
 #include "timeline/overlay.h"
 #include "timeline/report.h"
 #include "timeline/session.h"
@@ -57,6 +58,42 @@ static int analyse_files(const options *o, const char *const *paths, size_t coun
     return rc;
 }
 
+static report report_of(const session *s, const options *o)
+{
+    return (report) { .input = &s->input, .groups = &s->groups, .analyses = s->analyses, .count = s->count,
+                      .only_step = options_has(o, OPT_STEP) ? options_int(o, OPT_STEP) : -1 };
+}
+
+/* --diff: the operands are run A, the option names run B. */
+static int compare(const options *o, const report *a, buf *out, foray_error *err)
+{
+    const char *const other[] = { options_string(o, OPT_DIFF) };
+    session s;
+    int rc = analyse_files(o, other, 1, &s, err);
+    if (rc != FORAY_OK)
+        return rc;
+    report b = report_of(&s, o);
+    const char *form = options_string(o, OPT_REPORT);
+    if (strcmp(form, "json") == 0)
+        rc = diff_json(a, &b, out, err);
+    else if (strcmp(form, "text") == 0)
+        rc = diff_text(a, &b, out, err);
+    else
+        rc = fail(err, FORAY_EUSAGE, "--report %s: a comparison is text or json", form);
+    session_free(&s);
+    return rc;
+}
+
+static void make_report(const options *o, const report *what, buf *out)
+{
+    const char *form = options_string(o, OPT_REPORT);
+    void (*make)(const report *, buf *) = strcmp(form, "json") == 0   ? report_json
+                                          : strcmp(form, "csv") == 0  ? report_csv
+                                          : strcmp(form, "html") == 0 ? report_html
+                                                                      : report_text;
+    make(what, out);
+}
+
 int cmd_trace(const options *o)
 {
     foray_error err;
@@ -64,18 +101,16 @@ int cmd_trace(const options *o)
     session s;
     int rc = analyse_files(o, o->operands, o->operand_count, &s, &err);
     if (rc == FORAY_OK) {
-        report what = { .input = &s.input, .groups = &s.groups, .analyses = s.analyses, .count = s.count,
-                        .only_step = options_has(o, OPT_STEP) ? options_int(o, OPT_STEP) : -1 };
-        const char *form = options_string(o, OPT_REPORT);
-        void (*make)(const report *, buf *) = strcmp(form, "json") == 0   ? report_json
-                                              : strcmp(form, "csv") == 0  ? report_csv
-                                              : strcmp(form, "html") == 0 ? report_html
-                                                                          : report_text;
-        make(&what, &text);
-        rc = commands_print(&text, &err);
+        report what = report_of(&s, o);
+        if (options_has(o, OPT_DIFF))
+            rc = compare(o, &what, &text, &err);
+        else
+            make_report(o, &what, &text);
+        if (rc == FORAY_OK)
+            rc = commands_print(&text, &err);
         if (rc == FORAY_OK && options_has(o, OPT_OVERLAY))
             rc = overlay_write(&what, options_string(o, OPT_OVERLAY), &err);
-        if (rc == FORAY_OK && report_first_group(&what) == SIZE_MAX && s.input.steps.count == 0)
+        if (rc == FORAY_OK && report_first_group(&what) == SIZE_MAX)
             rc = fail(&err, FORAY_EFILE, "%s: no device work in it, so nothing to attribute", o->operands[0]);
         session_free(&s);
     }

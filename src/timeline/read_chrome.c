@@ -147,6 +147,15 @@ static void take_meta(reader *r, const scan *sc)
         r->saw_kineto = true;
     } else if (is_text(&key, "metadata")) { /* foray's */
         p->base_ns = number_behind(value, bytes, "\"base_ns\"", 0);
+        const char *manifest = memmem(value, bytes, "\"manifest\":{", 12), *end = memmem(value, bytes, ",\"base_ns\"", 10);
+        if (manifest != NULL && end != NULL && end > manifest + 11 && p->manifest == NULL) {
+            p->manifest_bytes = (size_t)(end - manifest - 11);
+            p->manifest = mem_alloc(MEM_RECORDS, p->manifest_bytes + 1);
+            if (p->manifest != NULL) {
+                memcpy(p->manifest, manifest + 11, p->manifest_bytes);
+                p->manifest[p->manifest_bytes] = '\0';
+            }
+        }
         p->faults[FAULT_LOST_TASKS] = (uint64_t)number_behind(value, bytes, "\"lost_tasks\"", 0);
     }
 }

@@ -135,7 +135,7 @@ static void put_titles(const bool shown[COLUMNS], const char *first, buf *out)
     for (int c = 0; c < COLUMNS; c++)
         if (shown[c])
             buf_printf(out, " %9s", columns[c].title);
-    buf_printf(out, " %7s %9s\n", "commit", "TPOT");
+    buf_printf(out, " %7s %9s\n", "tokens", "TPOT");
 }
 
 static void put_commit(double length, int64_t tpot, buf *out)
@@ -191,6 +191,11 @@ static void put_buckets(const analysis *a, const bool shown[COLUMNS], buf *out)
     }
     for (size_t b = 0; b < a->bucket_count; b++) {
         const bucket *k = &a->buckets[b];
+        size_t rows = 0;
+        for (int p = 0; p < PHASE_COUNT; p++)
+            rows += k->stages[p].tasks > 0 || k->gap_before_ns[p] > 0;
+        if (rows == 0)
+            continue;
         buf_printf(out, "\n%-22s %9s %9s %9s %9s %10s %6s   (%s: three numbers that differ on purpose)\n", "stage", "elapsed", "busy", "sum",
                    "on path", "gap before", "tasks", names_text(&a->graph.s->names, k->key));
         for (int p = 0; p < PHASE_COUNT; p++) {
@@ -411,7 +416,7 @@ void report_text(const report *r, buf *out)
     const analysis *a = &r->analyses[first];
     bool shown[COLUMNS];
     choose_columns(a, shown);
-    headline(out, "where the time of a step goes (ms; the columns of a step add up to its wall)");
+    headline(out, "where the time of a step goes (ms; phases add up to the wall; tokens per request)");
     if (r->count > 1)
         buf_printf(out, "rank %d\n", r->groups->groups[first].rank);
     put_steps(r, a, shown, out);

@@ -59,7 +59,8 @@ void store_free(store *s)
 {
     for (size_t i = 0; i < s->part_count; i++) {
         mem_free(MEM_RECORDS, s->parts[i].path, strlen(s->parts[i].path) + 1);
-        list_free(&s->parts[i].manifest, &s->parts[i].manifest_cap, sizeof *s->parts[i].manifest);
+        if (s->parts[i].manifest != NULL)
+            mem_free(MEM_RECORDS, s->parts[i].manifest, s->parts[i].manifest_bytes + 1);
     }
     for (size_t i = 0; i < s->chunk_cap; i++)
         if (s->chunks[i] != NULL)

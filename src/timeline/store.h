@@ -136,8 +136,8 @@ typedef struct {
     uint64_t bytes, packed_bytes, events, tasks;
     uint64_t faults[FAULT_COUNT], fault_at[FAULT_COUNT]; /* how often; byte offset of the first, where it has one */
     char problem[160];
-    uint32_t *manifest; /* unused by most: names of "key value" pairs */
-    size_t manifest_count, manifest_cap;
+    char *manifest; /* owned: foray's, as JSON; NULL: none */
+    size_t manifest_bytes;
 } part;
 
 /* One end of an arrow between two places of a timeline. */
