@@ -151,7 +151,7 @@ static void read_manifest(const char *text, size_t bytes, pairs *out)
 /* A key that says where the files were put, or how busy the machine was, is no condition of the run. */
 static bool is_condition(const char *key)
 {
-    static const char *const other[] = { "load", "options.steps", "options.timeline", "options.verbose", "options.quiet", "options.json" };
+    static const char *const other[] = { "load", "options.steps", "options.timeline", "options.verbose", "options.quiet", "options.json", "options.model" };
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         if (strcmp(key, other[i]) == 0)
             return false;
