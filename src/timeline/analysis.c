@@ -1,6 +1,7 @@
 /* analysis.c: the parts of an analysis in their order. */
 #include "timeline/analysis.h"
 
+#include "base/mem.h"
 #include "timeline/list.h"
 #include "timeline/records.h"
 
@@ -36,7 +37,10 @@ void analysis_free(analysis *a)
 {
     task_graph_free(&a->graph);
     list_free(&a->steps, &a->step_cap, sizeof *a->steps);
-    list_free(&a->path, &a->path_cap, sizeof *a->path);
+    for (size_t i = 0; i < a->path_chunk_cap; i++)
+        if (a->path_chunks[i] != NULL)
+            mem_free(MEM_RECORDS, a->path_chunks[i], PATH_CHUNK * sizeof(segment));
+    list_free(&a->path_chunks, &a->path_chunk_cap, sizeof *a->path_chunks);
     list_free(&a->forks, &a->fork_cap, sizeof *a->forks);
     list_free(&a->what_ifs, &a->what_if_cap, sizeof *a->what_ifs);
     list_free(&a->buckets, &a->bucket_cap, sizeof *a->buckets);

@@ -145,8 +145,8 @@ typedef struct {
     task_graph graph;
     step *steps;
     size_t step_count, step_cap;
-    segment *path;
-    size_t path_count, path_cap;
+    segment **path_chunks; /* PATH_CHUNK segments each: read them with path_at */
+    size_t path_count, path_chunk_cap;
     fork_join *forks;
     size_t fork_count, fork_cap;
     bucket *buckets;
@@ -165,6 +165,13 @@ typedef struct {
     int64_t clock_residual_ns;
     size_t clock_pairs;
 } analysis;
+
+enum { PATH_CHUNK_BITS = 12, PATH_CHUNK = 1 << PATH_CHUNK_BITS };
+
+static inline segment *path_at(const analysis *a, size_t i)
+{
+    return &a->path_chunks[i >> PATH_CHUNK_BITS][i & (PATH_CHUNK - 1)];
+}
 
 /* Analyses a group, with the step records that were read (perhaps none). On error *out is empty. */
 int analyse(store *s, const settled *t, const rules *r, const steps_file *records, uint32_t of_group, analysis *out, foray_error *err);

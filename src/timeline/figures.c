@@ -54,7 +54,7 @@ static void add_task(step *s, const task *x, stage_hull *hull, bool on_main)
 static void add_path(analysis *a, step *s)
 {
     for (size_t i = 0; i < s->segments; i++) {
-        const segment *x = &a->path[s->first_segment + i];
+        const segment *x = path_at(a, s->first_segment + i);
         int64_t ns = x->to - x->from;
         s->phases_ns[x->phase] += ns;
         if (x->phase == PHASE_HOST_GAP)

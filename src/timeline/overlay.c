@@ -58,7 +58,7 @@ static int write_rank(overlay *o, const analysis *a, const group *g, foray_error
         buf *out = begin(o, g->rank, LANE_STEPS, title, "step", x->start + base, x->end + base);
         buf_printf(out, "\"kept\":%s}}", x->reason == STEP_KEPT ? "true" : "false");
         for (size_t k = 0; k < x->segments && rc == FORAY_OK; k++) {
-            const segment *p = &a->path[x->first_segment + k];
+            const segment *p = path_at(a, x->first_segment + k);
             out = begin(o, g->rank, LANE_PATH, names_text(&s->names, p->words), phase_name((phase)p->phase), p->from + base, p->to + base);
             buf_printf(out, "\"kind\":\"%s\",\"stage\":\"%s\",\"evidence\":\"%s\"}}", segment_kind_name((segment_kind)p->kind), phase_name((phase)p->owner),
                        evidence_name((evidence)p->how));

@@ -28,6 +28,8 @@ const char *segment_kind_name(segment_kind k)
     return text[k];
 }
 
+enum { REACH = 32 };
+
 /* A moment at which a host thread may have waited: the end of a call that waits for the device, or the start of work that
  * came through a queue from another thread. */
 typedef struct {
@@ -42,6 +44,7 @@ typedef struct {
     block *blocks;       /* by lane, in order of their end */
     size_t *block_first; /* [lanes + 1] */
     size_t block_count;
+    int64_t *reach;      /* [events / REACH + 1] latest end of the events before each REACH-th place in `order`, on its lane */
     uint16_t *words_of;  /* [names] index of the host rule + 2; 1: none; 0: not asked */
     uint32_t *word_name; /* [rules] number of a host rule's words */
     uint32_t untraced, queue_words; /* numbers of the words for nothing known, and for waiting in a queue */
@@ -81,11 +84,17 @@ static int64_t put(walker *w, segment_kind kind, int64_t from, int64_t to, uint3
     if (from >= to)
         return to;
     analysis *a = w->a;
-    if (!list_reserve(&a->path, &a->path_cap, a->path_count + 1, sizeof *a->path)) {
+    size_t chunk = a->path_count >> PATH_CHUNK_BITS, before = a->path_chunk_cap;
+    if (list_reserve(&a->path_chunks, &a->path_chunk_cap, chunk + 1, sizeof *a->path_chunks)) {
+        memset(a->path_chunks + before, 0, (a->path_chunk_cap - before) * sizeof *a->path_chunks);
+        if (a->path_chunks[chunk] == NULL)
+            a->path_chunks[chunk] = mem_alloc(MEM_RECORDS, PATH_CHUNK * sizeof(segment));
+    }
+    if (chunk >= a->path_chunk_cap || a->path_chunks[chunk] == NULL) {
         w->failed = true;
         return from;
     }
-    a->path[a->path_count++] = (segment) { .from = from, .to = to, .kind = (uint8_t)kind, .phase = (uint8_t)account_of(kind, owner),
+    *path_at(a, a->path_count++) = (segment) { .from = from, .to = to, .kind = (uint8_t)kind, .phase = (uint8_t)account_of(kind, owner),
                                            .owner = owner, .how = (uint8_t)how, .task = number, .words = words, .lane = on };
     return from;
 }
@@ -120,7 +129,7 @@ static size_t events_from(const task_graph *g, size_t l, int64_t ns)
  * event for which a rule has some, else the innermost event's name. */
 static int64_t host_piece(walker *w, size_t l, int64_t from, int64_t to, uint32_t *words)
 {
-    enum { LOOK_BACK = 512 };
+    enum { LOOK_BACK = 160 };
     const task_graph *g = w->g;
     size_t at = events_from(g, l, to), looked = 0;
     int64_t since = from;
@@ -130,6 +139,11 @@ static int64_t host_piece(walker *w, size_t l, int64_t from, int64_t to, uint32_
     for (size_t i = at; i-- > g->t->first[l] && looked < LOOK_BACK && *words == 0; looked++) {
         const event *e = store_event(g->s, g->t->order[i]);
         int64_t end = event_end(e);
+        if ((i + 1) % REACH == 0 && i + 1 < g->t->first[l + 1] && w->reach[(i + 1) / REACH] < to) { /* nothing from before this place reaches up to here */
+            if (w->reach[(i + 1) / REACH] > since)
+                since = w->reach[(i + 1) / REACH];
+            break;
+        }
         if (e->kind == EVENT_OTHER)
             continue;
         if (end < to) { /* over before: what comes behind it began there at the earliest */
@@ -166,7 +180,7 @@ static int64_t put_host(walker *w, uint16_t l, int64_t from, int64_t to, uint8_t
     for (size_t pieces = 0; to > from && !w->failed; pieces++) {
         uint32_t words = w->untraced;
         int64_t since = pieces < 4096 ? host_piece(w, l, from, to, &words) : from;
-        segment *next = w->a->path_count > 0 ? &w->a->path[w->a->path_count - 1] : NULL;
+        segment *next = w->a->path_count > 0 ? path_at(w->a, w->a->path_count - 1) : NULL;
         if (next != NULL && next->from == to && next->kind == SEGMENT_HOST && next->words == words && next->lane == l && next->owner == owner && pieces > 0)
             next->from = since;
         else
@@ -374,12 +388,12 @@ static uint32_t pass_task(walker *w, uint32_t number, int64_t *at)
     return *at > w->floor ? leave_task(w, number, at) : 0;
 }
 
-static void reverse(segment *list, size_t n)
+static void reverse(const analysis *a, size_t first, size_t n)
 {
     for (size_t i = 0; i < n / 2; i++) {
-        segment other = list[i];
-        list[i] = list[n - 1 - i];
-        list[n - 1 - i] = other;
+        segment *x = path_at(a, first + i), *y = path_at(a, first + n - 1 - i), other = *x;
+        *x = *y;
+        *y = other;
     }
 }
 
@@ -441,7 +455,7 @@ static void walk_step(walker *w, size_t i)
     if (at > x->start)
         put(w, SEGMENT_UNKNOWN, x->start, at, 0, PHASE_UNATTRIBUTED, HOW_NONE, 0, 0);
     x->segments = a->path_count - x->first_segment;
-    reverse(a->path + x->first_segment, x->segments);
+    reverse(a, x->first_segment, x->segments);
 }
 
 /* ---- preparation ------------------------------------------------------------------------------ */
@@ -506,7 +520,7 @@ static void trim_first(walker *w)
         if (a->graph.tasks[i].step == 1 && event_is_work(a->graph.tasks[i].kind))
             first = a->graph.tasks[i].start;
     for (size_t i = 0; i < x->segments; i++) {
-        const segment *s = &a->path[x->first_segment + i];
+        const segment *s = path_at(a, x->first_segment + i);
         if (s->to > first)
             return;
         if ((s->kind == SEGMENT_WAIT || s->kind == SEGMENT_UNKNOWN) && s->to - s->from > wall / 10 && s->to < x->end) {
@@ -519,11 +533,30 @@ static void trim_first(walker *w)
     }
 }
 
+/* Notes how far events reach, so that a look back can stop where nothing earlier matters. */
+static int note_reach(walker *w, foray_error *err)
+{
+    const settled *t = w->g->t;
+    w->reach = mem_alloc(MEM_RECORDS, (t->events / REACH + 1) * sizeof *w->reach);
+    if (w->reach == NULL)
+        return fail(err, FORAY_ENOMEM, "out of memory for the path");
+    for (size_t l = 0; l < t->lanes; l++) {
+        int64_t latest = INT64_MIN;
+        for (size_t i = t->first[l]; i < t->first[l + 1]; i++) {
+            if (i % REACH == 0)
+                w->reach[i / REACH] = latest;
+            int64_t end = event_end(store_event(w->g->s, t->order[i]));
+            latest = end > latest ? end : latest;
+        }
+    }
+    return FORAY_OK;
+}
+
 static bool check_sum(const analysis *a, const step *x)
 {
     int64_t at = x->start;
     for (size_t i = 0; i < x->segments; i++) {
-        const segment *s = &a->path[x->first_segment + i];
+        const segment *s = path_at(a, x->first_segment + i);
         if (s->from != at || s->to <= s->from)
             return false;
         at = s->to;
@@ -537,8 +570,8 @@ int path_walk(analysis *a, const rules *r, foray_error *err)
     store *s = (store *)a->graph.s;
     size_t name_room = 0;
     int rc = list_blocks(&w, err);
-    if (rc != FORAY_OK)
-        return rc;
+    if (rc == FORAY_OK)
+        rc = note_reach(&w, err);
     w.word_name = mem_alloc_zeroed(MEM_RECORDS, (r->count + 1) * sizeof *w.word_name);
     for (size_t i = 0; w.word_name != NULL && i < r->count; i++)
         if (r->rules[i].kind == RULE_HOST)
@@ -553,7 +586,7 @@ int path_walk(analysis *a, const rules *r, foray_error *err)
     w.queue_words = names_add(&s->names, QUEUE, sizeof QUEUE - 1);
     name_room = s->names.count;
     w.words_of = mem_alloc_zeroed(MEM_RECORDS, name_room * sizeof *w.words_of);
-    if (w.word_name == NULL || w.words_of == NULL)
+    if (rc == FORAY_OK && (w.word_name == NULL || w.words_of == NULL))
         rc = fail(err, FORAY_ENOMEM, "out of memory for the path");
     for (size_t i = 0; i < a->step_count && rc == FORAY_OK; i++) {
         walk_step(&w, i);
@@ -565,6 +598,7 @@ int path_walk(analysis *a, const rules *r, foray_error *err)
             rc = fail(err, FORAY_ENOMEM, "out of memory for the path");
     }
     mem_free(MEM_RECORDS, w.blocks, w.block_count * sizeof *w.blocks);
+    mem_free(MEM_RECORDS, w.reach, (a->graph.t->events / REACH + 1) * sizeof *w.reach);
     mem_free(MEM_RECORDS, w.block_first, (a->graph.t->lanes + 1) * sizeof *w.block_first);
     mem_free(MEM_RECORDS, w.word_name, (r->count + 1) * sizeof *w.word_name);
     mem_free(MEM_RECORDS, w.words_of, name_room * sizeof *w.words_of);

@@ -186,7 +186,7 @@ static void put_shown(const analysis *a, size_t i, const uint8_t *on_path, page_
     const step *s = &a->steps[i];
     buf_printf(out, "{\"index\":%zu,\"path\":[", i);
     for (size_t k = 0; k < s->segments; k++) {
-        const segment *x = &a->path[s->first_segment + k];
+        const segment *x = path_at(a, s->first_segment + k);
         buf_printf(out, "%s[%" PRId64 ",%" PRId64 ",%u,%u,%u,%u,%u]", k != 0 ? "," : "", x->from - s->start, x->to - x->from, x->phase, x->kind, x->owner,
                    use_name(n, x->words), x->how);
     }
@@ -209,8 +209,8 @@ static void put_timeline(const report *r, const analysis *a, buf *out)
         out->failed = true;
     } else {
         for (size_t k = 0; k < a->path_count; k++)
-            if (a->path[k].task != 0 && a->path[k].kind <= SEGMENT_WAIT)
-                on_path[a->path[k].task - 1] = 1;
+            if (path_at(a, k)->task != 0 && path_at(a, k)->kind <= SEGMENT_WAIT)
+                on_path[path_at(a, k)->task - 1] = 1;
         size_t put = 0, shown = 0;
         buf_printf(out, ",\"first\":%zu,\"shown\":[", first == SIZE_MAX ? 0 : first);
         for (size_t away = 0; first != SIZE_MAX && away < a->step_count && shown < MOST_STEPS_SHOWN; away++) {

@@ -170,7 +170,7 @@ void report_json(const report *r, buf *out)
             for (size_t n = 0; n < s->segments && (r->only_step < 0 || (size_t)r->only_step == k); n++) {
                 buf_puts(out, between);
                 between = ",\n";
-                put_segment(&r->analyses[i], k, &r->analyses[i].path[s->first_segment + n], r->groups->groups[i].rank, r->groups->groups[i].base_ns, out);
+                put_segment(&r->analyses[i], k, path_at(&r->analyses[i], s->first_segment + n), r->groups->groups[i].rank, r->groups->groups[i].base_ns, out);
             }
         }
     buf_puts(out, "],\"forks\":[");

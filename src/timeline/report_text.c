@@ -249,27 +249,27 @@ static bool joins_line(const segment *first, const segment *next)
 }
 
 /* The longest segment of a stretch names it. */
-static const segment *longest_of(const segment *list, size_t n)
+static const segment *longest_of(const analysis *a, size_t first, size_t n)
 {
-    const segment *best = list;
+    const segment *best = path_at(a, first);
     for (size_t i = 1; i < n; i++)
-        if (list[i].to - list[i].from > best->to - best->from)
-            best = &list[i];
+        if (path_at(a, first + i)->to - path_at(a, first + i)->from > best->to - best->from)
+            best = path_at(a, first + i);
     return best;
 }
 
-static void put_path_line(const analysis *a, const step *s, const segment *list, size_t n, buf *out)
+static void put_path_line(const analysis *a, const step *s, size_t first, size_t n, buf *out)
 {
-    const segment *top = longest_of(list, n);
-    int64_t ns = list[n - 1].to - list[0].from;
+    const segment *top = longest_of(a, first, n), *head = path_at(a, first);
+    int64_t ns = path_at(a, first + n - 1)->to - head->from;
     char name[64];
     size_t tasks = 0;
     for (size_t i = 0; i < n; i++)
-        tasks += list[i].kind == SEGMENT_TASK || list[i].kind == SEGMENT_COMM;
+        tasks += path_at(a, first + i)->kind == SEGMENT_TASK || path_at(a, first + i)->kind == SEGMENT_COMM;
     report_short_name(names_text(&a->graph.s->names, top->words), name, sizeof name);
-    buf_printf(out, "%10.3f %+10.3f  %-14s", ms(list[0].from - s->start), ms(ns), phase_name((phase)list[0].phase));
-    if (list[0].kind == SEGMENT_HOST || list[0].kind == SEGMENT_LAUNCH || list[0].kind == SEGMENT_RETURN)
-        buf_printf(out, " %s before %s: %s", segment_kind_name((segment_kind)list[0].kind), phase_name((phase)list[0].owner), name);
+    buf_printf(out, "%10.3f %+10.3f  %-14s", ms(head->from - s->start), ms(ns), phase_name((phase)head->phase));
+    if (head->kind == SEGMENT_HOST || head->kind == SEGMENT_LAUNCH || head->kind == SEGMENT_RETURN)
+        buf_printf(out, " %s before %s: %s", segment_kind_name((segment_kind)head->kind), phase_name((phase)head->owner), name);
     else if (tasks > 1)
         buf_printf(out, " %zu tasks, the longest %s %.3f", tasks, name, ms(top->to - top->from));
     else
@@ -286,21 +286,21 @@ static void put_path(const report *r, const analysis *a, buf *out)
     if (number == SIZE_MAX)
         return;
     const step *s = &a->steps[number];
-    const segment *path = a->path + s->first_segment;
     buf_printf(out, "step %zu, %.3f ms%s\n%10s %10s\n", number, ms(s->end - s->start), r->only_step < 0 ? " (nearest to its bucket's median)" : "", "at", "for");
     size_t lines = 0;
     for (size_t i = 0; i < s->segments; i++) /* small stretches are told only where there is room */
-        lines += i == 0 || !joins_line(&path[i - 1], &path[i]);
+        lines += i == 0 || !joins_line(path_at(a, s->first_segment + i - 1), path_at(a, s->first_segment + i));
     int64_t least = lines > LINES ? (s->end - s->start) / 200 : 0, left = 0;
     size_t left_lines = 0;
     for (size_t i = 0; i < s->segments;) {
         size_t n = 1;
-        while (i + n < s->segments && joins_line(&path[i], &path[i + n]))
+        while (i + n < s->segments && joins_line(path_at(a, s->first_segment + i), path_at(a, s->first_segment + i + n)))
             n++;
-        if (path[i + n - 1].to - path[i].from >= least) {
-            put_path_line(a, s, path + i, n, out);
+        int64_t ns = path_at(a, s->first_segment + i + n - 1)->to - path_at(a, s->first_segment + i)->from;
+        if (ns >= least) {
+            put_path_line(a, s, s->first_segment + i, n, out);
         } else {
-            left += path[i + n - 1].to - path[i].from;
+            left += ns;
             left_lines++;
         }
         i += n;
@@ -324,7 +324,7 @@ static void put_host_work(const report *r, const analysis *a, buf *out)
         return;
     const step *s = &a->steps[number];
     for (size_t i = 0; i < s->segments; i++) {
-        const segment *x = &a->path[s->first_segment + i];
+        const segment *x = path_at(a, s->first_segment + i);
         if (x->phase != PHASE_HOST_GAP)
             continue;
         uint32_t words = x->words;

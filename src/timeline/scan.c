@@ -79,6 +79,7 @@ static const char *const arg_names[ARG_COUNT] = {
 
 /* arg + 1 by a hash of length, first and last byte, with probing; filled once, at the first scan_open. */
 static unsigned char arg_slot[KEY_SLOTS], arg_bytes[ARG_COUNT];
+static bool ends_literal[256]; /* bytes at which a number or a word like true is over */
 static pthread_once_t arg_once = PTHREAD_ONCE_INIT;
 
 static inline unsigned key_hash(const char *key, size_t bytes)
@@ -89,6 +90,8 @@ static inline unsigned key_hash(const char *key, size_t bytes)
 
 static void fill_arg_slots(void)
 {
+    for (int c = 0; c < 256; c++)
+        ends_literal[c] = c <= ' ' || strchr(",}]\":{[", c) != NULL;
     for (int a = 0; a < ARG_COUNT; a++) {
         arg_bytes[a] = (unsigned char)strlen(arg_names[a]);
         unsigned at = key_hash(arg_names[a], arg_bytes[a]);
@@ -112,11 +115,24 @@ static inline int find_arg(const char *key, size_t bytes)
 
 /* ---- pieces of the text ----------------------------------------------------------------------- */
 
+/* Pretty-printed files are a third blanks: most runs are none or one, the others are long. Stops at the zeros. */
 static inline const char *skip_space(const char *p)
 {
-    while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t')
+    if ((unsigned char)*p > ' ')
+        return p;
+#ifdef __SSE2__
+    for (;; p += 16) {
+        __m128i x = _mm_loadu_si128((const __m128i *)p);
+        __m128i more = _mm_cmpeq_epi8(_mm_max_epu8(x, _mm_set1_epi8(' ' + 1)), x);
+        int stop = _mm_movemask_epi8(_mm_or_si128(more, _mm_cmpeq_epi8(x, _mm_setzero_si128())));
+        if (stop != 0)
+            return p + __builtin_ctz((unsigned)stop);
+    }
+#else
+    while (*p != '\0' && (unsigned char)*p <= ' ')
         p++;
     return p;
+#endif
 }
 
 /* The quote that ends the string whose inside starts at p; NULL where the window ends before it. */
@@ -207,7 +223,7 @@ static inline outcome take_value(scan *s, const char **at, scan_value *v)
         v->kind = *p;
         return skip_nested(s, at);
     }
-    while (*p > ' ' && *p != ',' && *p != '}' && *p != ']' && *p != '"' && *p != ':' && *p != '{' && *p != '[')
+    while (!ends_literal[(unsigned char)*p])
         p++;
     if (p >= s->end)
         return SHORT;

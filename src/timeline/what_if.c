@@ -310,7 +310,8 @@ static int try_changes(runner *r, analysis *a, foray_error *err)
         peer += s->peer_ns;
         comm += s->peer_ns + s->transfer_ns;
         for (size_t k = 0; k < s->segments; k++)
-            resource += a->path[s->first_segment + k].kind == SEGMENT_RESOURCE ? a->path[s->first_segment + k].to - a->path[s->first_segment + k].from : 0;
+            if (path_at(a, s->first_segment + k)->kind == SEGMENT_RESOURCE)
+                resource += path_at(a, s->first_segment + k)->to - path_at(a, s->first_segment + k)->from;
     }
     for (int p = 0; p < PHASE_COUNT && rc == FORAY_OK; p++)
         if (gap[p] > 0)

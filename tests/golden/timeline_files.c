@@ -91,7 +91,7 @@ static void the_parts_of_every_step_add_up(void **state)
                 phases += a->steps[k].phases_ns[p];
             assert_int_equal(phases, a->steps[k].end - a->steps[k].start);
             for (size_t n = 0; n < a->steps[k].segments; n++) {
-                const segment *x = &a->path[a->steps[k].first_segment + n];
+                const segment *x = path_at(a, a->steps[k].first_segment + n);
                 assert_int_equal(x->from, at);
                 at = x->to;
             }
