@@ -42,7 +42,10 @@ static void write_copy(FILE *out, const char *from, const char *to, int64_t copy
     static const struct {
         const char *key;
         int64_t by;
-    } moved[] = { { "\"ts\": ", 60000000 }, { "\"correlation\": ", 100000 }, { "\"id\": ", 100000 }, { "\"External id\": ", 100000 } };
+    } moved[] = { { "\"ts\": ", 60000000 },
+                  { "\"correlation\": ", 100000 },
+                  { "\"id\": ", 100000 },
+                  { "\"External id\": ", 100000 } };
     const char *done = from;
     for (const char *p = from; p < to; p++) {
         if (*p != '"')
@@ -121,7 +124,8 @@ static size_t analyse_file(const char *path)
 {
     session s;
     foray_error err;
-    if (session_open(NULL, NULL, &s, &err) != FORAY_OK || session_add(&s, path, FORMAT_UNKNOWN, &err) != FORAY_OK || session_finish(&s, &err) != FORAY_OK) {
+    if (session_open(NULL, NULL, &s, &err) != FORAY_OK ||
+        session_add(&s, path, FORMAT_UNKNOWN, &err) != FORAY_OK || session_finish(&s, &err) != FORAY_OK) {
         fprintf(stderr, "bench_trace: %s\n", err.text);
         exit(1);
     }
@@ -146,7 +150,8 @@ int main(int argc, char **argv)
     if (fd < 0)
         return 1;
     close(fd);
-    uint64_t bytes = make_file(path, mebibytes), sink = state_machine(path); /* the file is in memory from here on */
+    uint64_t bytes = make_file(path, mebibytes),
+             sink = state_machine(path); /* the file is in memory from here on */
     double plain[REPEATS], full[REPEATS];
     int64_t before = mem_get_stats().peak_bytes;
     for (int i = 0; i < REPEATS; i++) {
@@ -163,9 +168,12 @@ int main(int argc, char **argv)
     qsort(full, REPEATS, sizeof *full, compare);
     int64_t peak = mem_get_stats().peak_bytes;
     printf("%.0f MB, %zu events (%" PRIu64 ")\n", (double)bytes / 1e6, events, sink & 1);
-    printf("state machine      %.3f s (%.3f … %.3f), %.2f GB/s\n", plain[1], plain[0], plain[2], (double)bytes / 1e9 / plain[1]);
-    printf("complete analysis  %.3f s (%.3f … %.3f), %.2f GB/s, %.2f times the state machine (wanted: at most 2.0)\n", full[1], full[0], full[2],
-           (double)bytes / 1e9 / full[1], full[1] / plain[1]);
-    printf("peak memory        %.1f MB, %.3f of the file (wanted: at most 0.25)\n", (double)peak / 1e6, (double)(peak > before ? peak : before) / (double)bytes);
+    printf("state machine      %.3f s (%.3f … %.3f), %.2f GB/s\n", plain[1], plain[0], plain[2],
+           (double)bytes / 1e9 / plain[1]);
+    printf("complete analysis  %.3f s (%.3f … %.3f), %.2f GB/s, %.2f times the state machine (wanted: at "
+           "most 2.0)\n",
+           full[1], full[0], full[2], (double)bytes / 1e9 / full[1], full[1] / plain[1]);
+    printf("peak memory        %.1f MB, %.3f of the file (wanted: at most 0.25)\n", (double)peak / 1e6,
+           (double)(peak > before ? peak : before) / (double)bytes);
     return 0;
 }

@@ -42,7 +42,8 @@ static int open_session(const options *o, session *out, foray_error *err)
 }
 
 /* Reads the files and analyses every rank. On error *out is empty. */
-static int analyse_files(const options *o, const char *const *paths, size_t count, session *out, foray_error *err)
+static int analyse_files(const options *o, const char *const *paths, size_t count, session *out,
+                         foray_error *err)
 {
     int rc = open_session(o, out, err);
     if (rc != FORAY_OK)
@@ -60,7 +61,10 @@ static int analyse_files(const options *o, const char *const *paths, size_t coun
 
 static report report_of(const session *s, const options *o)
 {
-    return (report) { .input = &s->input, .groups = &s->groups, .analyses = s->analyses, .count = s->count,
+    return (report) { .input = &s->input,
+                      .groups = &s->groups,
+                      .analyses = s->analyses,
+                      .count = s->count,
                       .only_step = options_has(o, OPT_STEP) ? options_int(o, OPT_STEP) : -1 };
 }
 

@@ -5,7 +5,8 @@
 #include "timeline/list.h"
 #include "timeline/records.h"
 
-int analyse(store *s, const settled *t, const rules *r, const steps_file *records, uint32_t of_group, analysis *out, foray_error *err)
+int analyse(store *s, const settled *t, const rules *r, const steps_file *records, uint32_t of_group,
+            analysis *out, foray_error *err)
 {
     analysis a = { 0 };
     int rc = task_graph_build(s, t, of_group, &a.graph, err);
@@ -21,7 +22,8 @@ int analyse(store *s, const settled *t, const rules *r, const steps_file *record
     if (rc == FORAY_OK)
         rc = figures_make(&a, err);
     if (rc == FORAY_OK && records->count > 0)
-        rc = records_align(&a, records, t->groups[of_group].rank_guessed ? -1 : t->groups[of_group].rank, err);
+        rc =
+            records_align(&a, records, t->groups[of_group].rank_guessed ? -1 : t->groups[of_group].rank, err);
     if (rc == FORAY_OK)
         rc = windows_choose(&a, err);
     if (rc == FORAY_OK)

@@ -33,11 +33,11 @@ const char *segment_kind_name(segment_kind k);
 typedef struct {
     int64_t from, to;
     uint8_t kind;
-    uint8_t phase;   /* the account it falls into */
-    uint8_t owner;   /* the stage it belongs to, or whose start it delays; PHASE_UNATTRIBUTED: none */
-    uint8_t how;     /* evidence of the edge that leads to it */
-    uint32_t task;   /* index + 1; 0: none */
-    uint32_t words;  /* name: task, or what the host did */
+    uint8_t phase;  /* the account it falls into */
+    uint8_t owner;  /* the stage it belongs to, or whose start it delays; PHASE_UNATTRIBUTED: none */
+    uint8_t how;    /* evidence of the edge that leads to it */
+    uint32_t task;  /* index + 1; 0: none */
+    uint32_t words; /* name: task, or what the host did */
     uint16_t lane;
 } segment;
 
@@ -45,15 +45,15 @@ typedef struct {
 typedef enum {
     STEP_KEPT,
     STEP_PREFILL,
-    STEP_FIRST,    /* its beginning is not in the file */
-    STEP_LAST,     /* its end is not */
-    STEP_WARM_UP,  /* much slower than those after it, at the beginning */
-    STEP_CAPTURE,  /* a graph was captured in it */
-    STEP_LOST,     /* a replay was launched whose tasks are missing */
-    STEP_THIN,     /* a replay with fewer nodes than its like */
-    STEP_STALL,    /* many times the median: something from outside */
+    STEP_FIRST,   /* its beginning is not in the file */
+    STEP_LAST,    /* its end is not */
+    STEP_WARM_UP, /* much slower than those after it, at the beginning */
+    STEP_CAPTURE, /* a graph was captured in it */
+    STEP_LOST,    /* a replay was launched whose tasks are missing */
+    STEP_THIN,    /* a replay with fewer nodes than its like */
+    STEP_STALL,   /* many times the median: something from outside */
     STEP_NO_TASKS,
-    STEP_NO_TIME,  /* a record without its duration */
+    STEP_NO_TIME, /* a record without its duration */
     STEP_REASONS
 } step_reason;
 
@@ -69,22 +69,22 @@ typedef struct {
 
 typedef struct {
     int64_t start, end;
-    uint32_t opener;     /* host event + 1; 0: by graph or round */
-    uint32_t label;      /* name */
-    int64_t round;       /* number of the step as the file states it; -1 */
+    uint32_t opener; /* host event + 1; 0: by graph or round */
+    uint32_t label;  /* name */
+    int64_t round;   /* number of the step as the file states it; -1 */
     bool prefill;
-    uint8_t reason;      /* step_reason */
-    int requests, rows;  /* stated in the label or args; -1 */
-    int bucket;          /* index; -1 */
+    uint8_t reason;     /* step_reason */
+    int requests, rows; /* stated in the label or args; -1 */
+    int bucket;         /* index; -1 */
     size_t first_segment, segments;
     int64_t phases_ns[PHASE_COUNT];
     int64_t gap_before_ns[PHASE_COUNT]; /* host gap and launch delay on the path before a stage */
     stage_figures stages[PHASE_COUNT];
-    int64_t peer_ns, transfer_ns;       /* exposed communication, by cause */
-    int64_t comm_ns, hidden_comm_ns;    /* in flight; of it, off the path */
-    int64_t inferred_ns;                /* of the path, behind edges that are only inferred */
-    int64_t launch_call_ns;             /* host time of the largest replay's launch call */
-    uint32_t graph_nodes;               /* of the largest replay */
+    int64_t peer_ns, transfer_ns;    /* exposed communication, by cause */
+    int64_t comm_ns, hidden_comm_ns; /* in flight; of it, off the path */
+    int64_t inferred_ns;             /* of the path, behind edges that are only inferred */
+    int64_t launch_call_ns;          /* host time of the largest replay's launch call */
+    uint32_t graph_nodes;            /* of the largest replay */
     uint32_t eager_launches, replays;
     double commit_length; /* tokens per request, mean; 0: unknown */
     bool has_record;      /* a step record was laid against it; its times, -1: not measured */
@@ -93,17 +93,17 @@ typedef struct {
 
 /* Two branches that ran side by side and met again. */
 typedef struct {
-    uint32_t join;          /* task */
-    uint32_t won, lost;     /* the task that released it; the other predecessor */
-    int64_t slack_ns;       /* how much earlier the other one was done */
-    uint32_t count;         /* of joins of this name pair */
+    uint32_t join;      /* task */
+    uint32_t won, lost; /* the task that released it; the other predecessor */
+    int64_t slack_ns;   /* how much earlier the other one was done */
+    uint32_t count;     /* of joins of this name pair */
     int64_t slack_sum;
     uint8_t phase, how;
 } fork_join;
 
 typedef struct {
-    uint32_t key;    /* name: "decode bs=32" */
-    uint32_t steps;  /* kept ones */
+    uint32_t key;   /* name: "decode bs=32" */
+    uint32_t steps; /* kept ones */
     int requests, rows;
     int64_t wall_median, wall_low, wall_high; /* quartiles */
     int64_t phases_ns[PHASE_COUNT];           /* medians */
@@ -115,22 +115,28 @@ typedef struct {
 } bucket;
 
 typedef enum {
-    WHAT_NO_GAP,    /* the host is never late before a stage */
-    WHAT_NO_PEER,   /* peers are always there */
-    WHAT_NO_COMM,   /* communication takes no time */
-    WHAT_NO_STAGE,  /* a stage's tasks take no time */
+    WHAT_NO_GAP,      /* the host is never late before a stage */
+    WHAT_NO_PEER,     /* peers are always there */
+    WHAT_NO_COMM,     /* communication takes no time */
+    WHAT_NO_STAGE,    /* a stage's tasks take no time */
     WHAT_NO_RESOURCE, /* a worker is always free */
 } what_kind;
 
 /* What one change would save, by running the steps again with the same edges. */
 typedef struct {
     what_kind kind;
-    uint8_t phase;      /* of NO_GAP and NO_STAGE */
-    int64_t saved_ns;   /* per kept step, mean */
-    int64_t token_ns;   /* per token; 0: commit length unknown */
+    uint8_t phase;    /* of NO_GAP and NO_STAGE */
+    int64_t saved_ns; /* per kept step, mean */
+    int64_t token_ns; /* per token; 0: commit length unknown */
 } what_if;
 
-typedef enum { BOUNDARY_WHOLE, BOUNDARY_ANNOTATION, BOUNDARY_GRAPH, BOUNDARY_ROUND, BOUNDARY_RECORDS } step_boundary;
+typedef enum {
+    BOUNDARY_WHOLE,
+    BOUNDARY_ANNOTATION,
+    BOUNDARY_GRAPH,
+    BOUNDARY_ROUND,
+    BOUNDARY_RECORDS
+} step_boundary;
 
 /* How step records were laid against a profile. */
 typedef struct {
@@ -156,11 +162,12 @@ typedef struct {
     int64_t replay_error_ns; /* of the unchanged steps run again: 0 but for a fault */
     step_boundary boundary;
     const char *boundary_set; /* the rules that found the steps; NULL */
-    size_t phases_annotated, phases_by_graph, phases_by_order, phases_none; /* tasks by how their stage is known */
+    size_t phases_annotated, phases_by_graph, phases_by_order,
+        phases_none;    /* tasks by how their stage is known */
     int64_t trimmed_ns; /* cut from the front of the first step: it waited for what is not in the file */
     size_t sums_checked, sums_wrong; /* steps whose path was added up */
     record_fit records;
-    int64_t clock_offset_ns;         /* against the first group, where estimated */
+    int64_t clock_offset_ns; /* against the first group, where estimated */
     bool clock_aligned;
     int64_t clock_residual_ns;
     size_t clock_pairs;
@@ -174,7 +181,8 @@ static inline segment *path_at(const analysis *a, size_t i)
 }
 
 /* Analyses a group, with the step records that were read (perhaps none). On error *out is empty. */
-int analyse(store *s, const settled *t, const rules *r, const steps_file *records, uint32_t of_group, analysis *out, foray_error *err);
+int analyse(store *s, const settled *t, const rules *r, const steps_file *records, uint32_t of_group,
+            analysis *out, foray_error *err);
 void analysis_free(analysis *a);
 
 /* Parts of it, in this order. Each is one file. */

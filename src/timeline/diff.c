@@ -33,12 +33,14 @@ static size_t gather(const analysis *a, uint32_t b, int phase_or_wall, int64_t *
     size_t n = 0;
     for (size_t i = 0; i < a->step_count; i++)
         if (a->steps[i].bucket == (int)b)
-            out[n++] = phase_or_wall < 0 ? a->steps[i].end - a->steps[i].start : a->steps[i].phases_ns[phase_or_wall];
+            out[n++] = phase_or_wall < 0 ? a->steps[i].end - a->steps[i].start
+                                         : a->steps[i].phases_ns[phase_or_wall];
     return n;
 }
 
 /* The 95 % interval of the difference of medians, by drawing both runs again with replacement. */
-static void interval(const int64_t *a, size_t n, const int64_t *b, size_t m, int64_t *scratch, int64_t *low, int64_t *high)
+static void interval(const int64_t *a, size_t n, const int64_t *b, size_t m, int64_t *scratch, int64_t *low,
+                     int64_t *high)
 {
     int64_t off[RESAMPLES];
     uint32_t draw = 0;
@@ -56,7 +58,8 @@ static void interval(const int64_t *a, size_t n, const int64_t *b, size_t m, int
 }
 
 /* Fills out->line from the two buckets. room: [3][the larger number of steps]. */
-static void compare_buckets(const analysis *a, const analysis *b, diff_bucket *out, int64_t *room, size_t most)
+static void compare_buckets(const analysis *a, const analysis *b, diff_bucket *out, int64_t *room,
+                            size_t most)
 {
     int64_t *of_a = room, *of_b = room + most, *scratch = room + 2 * most;
     out->a_steps = a->buckets[out->a_bucket].steps;
@@ -90,13 +93,16 @@ static int match_buckets(const report *ra, const report *rb, diff_bucket *out, f
         return fail(err, FORAY_ENOMEM, "out of memory for the comparison");
     for (uint32_t i = 0; i < a->bucket_count; i++)
         for (uint32_t j = 0; j < b->bucket_count && n < MOST_BUCKETS; j++)
-            if (strcmp(names_text(&a->graph.s->names, a->buckets[i].key), names_text(&b->graph.s->names, b->buckets[j].key)) == 0) {
+            if (strcmp(names_text(&a->graph.s->names, a->buckets[i].key),
+                       names_text(&b->graph.s->names, b->buckets[j].key)) == 0) {
                 out[n] = (diff_bucket) { .a_bucket = i, .b_bucket = j };
                 compare_buckets(a, b, &out[n++], room, most + 1);
             }
     mem_free(MEM_RECORDS, room, 3 * (most + 1) * sizeof *room);
     if (n == 0)
-        return fail(err, FORAY_EUSAGE, "--diff: the runs have no bucket in common, so no step of one is like a step of the other");
+        return fail(
+            err, FORAY_EUSAGE,
+            "--diff: the runs have no bucket in common, so no step of one is like a step of the other");
     return n;
 }
 
@@ -106,7 +112,7 @@ static int match_buckets(const report *ra, const report *rb, diff_bucket *out, f
 typedef struct {
     struct {
         char key[80], value[120];
-    } *pair;
+    } * pair;
     size_t count, cap;
 } pairs;
 
@@ -127,9 +133,15 @@ static void take_pair(pairs *p, const char *prefix, const json_reader *key, json
     }
     if (list_reserve(&p->pair, &p->cap, p->count + 1, sizeof *p->pair)) {
         snprintf(p->pair[p->count].key, sizeof p->pair->key, "%s", name);
-        snprintf(p->pair[p->count].value, sizeof p->pair->value, "%.*s", (int)(r->bytes < 110 ? r->bytes : 110), r->kind == JR_STRING || r->kind == JR_NUMBER ? r->text : r->kind == JR_TRUE ? "true" : r->kind == JR_FALSE ? "false" : "");
+        snprintf(p->pair[p->count].value, sizeof p->pair->value, "%.*s",
+                 (int)(r->bytes < 110 ? r->bytes : 110),
+                 r->kind == JR_STRING || r->kind == JR_NUMBER ? r->text
+                 : r->kind == JR_TRUE                         ? "true"
+                 : r->kind == JR_FALSE                        ? "false"
+                                                              : "");
         if (r->kind == JR_TRUE || r->kind == JR_FALSE)
-            snprintf(p->pair[p->count].value, sizeof p->pair->value, "%s", r->kind == JR_TRUE ? "true" : "false");
+            snprintf(p->pair[p->count].value, sizeof p->pair->value, "%s",
+                     r->kind == JR_TRUE ? "true" : "false");
         p->count++;
     }
     json_reader_skip(r);
@@ -151,7 +163,10 @@ static void read_manifest(const char *text, size_t bytes, pairs *out)
 /* A key that says where the files were put, or how busy the machine was, is no condition of the run. */
 static bool is_condition(const char *key)
 {
-    static const char *const other[] = { "load", "options.steps", "options.timeline", "options.verbose", "options.quiet", "options.json", "options.model" };
+    static const char *const other[] = {
+        "load",          "options.steps", "options.timeline", "options.verbose",
+        "options.quiet", "options.json",  "options.model"
+    };
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         if (strcmp(key, other[i]) == 0)
             return false;
@@ -183,7 +198,8 @@ static const char *value_of(const pairs *p, const char *key)
 }
 
 /* Calls put for every condition that differs; returns how many, -1 where a run has no manifest. */
-static int differing_conditions(const report *a, const report *b, void (*put)(buf *, int, const char *, const char *, const char *), buf *out)
+static int differing_conditions(const report *a, const report *b,
+                                void (*put)(buf *, int, const char *, const char *, const char *), buf *out)
 {
     size_t an = 0, bn = 0;
     const char *at = manifest_of(a, &an), *bt = manifest_of(b, &bn);
@@ -224,14 +240,16 @@ static void put_condition(buf *out, int n, const char *key, const char *a, const
 static void put_bucket(const report *a, const diff_bucket *d, buf *out)
 {
     const analysis *of = &a->analyses[report_first_group(a)];
-    buf_printf(out, "\n%s: %u steps against %u\n%-16s %10s %10s %10s   95 %% interval\n", names_text(&of->graph.s->names, of->buckets[d->a_bucket].key), d->a_steps,
-               d->b_steps, "ms, medians", "A", "B", "B - A");
+    buf_printf(out, "\n%s: %u steps against %u\n%-16s %10s %10s %10s   95 %% interval\n",
+               names_text(&of->graph.s->names, of->buckets[d->a_bucket].key), d->a_steps, d->b_steps,
+               "ms, medians", "A", "B", "B - A");
     const char *between = "";
     buf same = { 0 };
     for (size_t i = 0; i < d->lines; i++) {
         const diff_line *l = &d->line[i];
         if (l->shown || i == 0) {
-            buf_printf(out, "%-16s %10.3f %10.3f %+10.3f   %+.3f … %+.3f%s\n", l->what, ms(l->a_ns), ms(l->b_ns), ms(l->b_ns - l->a_ns), ms(l->low_ns), ms(l->high_ns),
+            buf_printf(out, "%-16s %10.3f %10.3f %+10.3f   %+.3f … %+.3f%s\n", l->what, ms(l->a_ns),
+                       ms(l->b_ns), ms(l->b_ns - l->a_ns), ms(l->low_ns), ms(l->high_ns),
                        l->shown ? "" : "  no difference shown");
         } else {
             buf_printf(&same, "%s%s", between, l->what);
@@ -243,8 +261,11 @@ static void put_bucket(const report *a, const diff_bucket *d, buf *out)
     buf_free(&same);
     if (d->a_length > 0 && d->b_length > 0) {
         const diff_line *w = &d->line[0];
-        buf_printf(out, "per token: %.3f → %.3f ms (commit length %.2f → %.2f); of it by length alone %+.3f, by time alone %+.3f\n", ms(w->a_ns) / d->a_length,
-                   ms(w->b_ns) / d->b_length, d->a_length, d->b_length, ms(w->a_ns) / d->b_length - ms(w->a_ns) / d->a_length,
+        buf_printf(out,
+                   "per token: %.3f → %.3f ms (commit length %.2f → %.2f); of it by length alone %+.3f, by "
+                   "time alone %+.3f\n",
+                   ms(w->a_ns) / d->a_length, ms(w->b_ns) / d->b_length, d->a_length, d->b_length,
+                   ms(w->a_ns) / d->b_length - ms(w->a_ns) / d->a_length,
                    (ms(w->b_ns) - ms(w->a_ns)) / d->b_length);
     }
 }
@@ -262,7 +283,9 @@ int diff_text(const report *a, const report *b, buf *out, foray_error *err)
     else if (differ == 0)
         buf_puts(out, "conditions: the same in both runs\n");
     else
-        buf_printf(out, "conditions that differ%s:\n%s", differ > 1 ? " (more than one: no cause can be named)" : "", conditions.data != NULL ? conditions.data : "");
+        buf_printf(out, "conditions that differ%s:\n%s",
+                   differ > 1 ? " (more than one: no cause can be named)" : "",
+                   conditions.data != NULL ? conditions.data : "");
     buf_free(&conditions);
     for (int i = 0; i < n; i++)
         put_bucket(a, &list[i], out);
@@ -300,8 +323,11 @@ int diff_json(const report *a, const report *b, buf *out, foray_error *err)
         buf_printf(out, ",\"a_steps\":%u,\"b_steps\":%u,\"lines\":[", d->a_steps, d->b_steps);
         for (size_t k = 0; k < d->lines; k++) {
             const diff_line *l = &d->line[k];
-            buf_printf(out, "%s{\"what\":\"%s\",\"a_ns\":%" PRId64 ",\"b_ns\":%" PRId64 ",\"low_ns\":%" PRId64 ",\"high_ns\":%" PRId64 ",\"differs\":%s}", k != 0 ? "," : "",
-                       l->what, l->a_ns, l->b_ns, l->low_ns, l->high_ns, l->shown ? "true" : "false");
+            buf_printf(out,
+                       "%s{\"what\":\"%s\",\"a_ns\":%" PRId64 ",\"b_ns\":%" PRId64 ",\"low_ns\":%" PRId64
+                       ",\"high_ns\":%" PRId64 ",\"differs\":%s}",
+                       k != 0 ? "," : "", l->what, l->a_ns, l->b_ns, l->low_ns, l->high_ns,
+                       l->shown ? "true" : "false");
         }
         buf_puts(out, "]}");
     }

@@ -10,10 +10,10 @@
 #include "timeline/report.h"
 
 typedef struct {
-    const char *what; /* "wall", or a phase's name; static */
-    int64_t a_ns, b_ns;        /* medians */
-    int64_t low_ns, high_ns;   /* of b - a */
-    bool shown;                /* the interval does not contain 0 */
+    const char *what;        /* "wall", or a phase's name; static */
+    int64_t a_ns, b_ns;      /* medians */
+    int64_t low_ns, high_ns; /* of b - a */
+    bool shown;              /* the interval does not contain 0 */
 } diff_line;
 
 enum { DIFF_LINES = PHASE_COUNT + 1 };
@@ -21,9 +21,9 @@ enum { DIFF_LINES = PHASE_COUNT + 1 };
 typedef struct {
     uint32_t a_bucket, b_bucket; /* indices */
     uint32_t a_steps, b_steps;
-    double a_length, b_length;   /* commit lengths; 0: unknown */
-    diff_line line[DIFF_LINES];  /* wall first */
-    size_t lines;                /* phases that are 0 in both are left out */
+    double a_length, b_length;  /* commit lengths; 0: unknown */
+    diff_line line[DIFF_LINES]; /* wall first */
+    size_t lines;               /* phases that are 0 in both are left out */
 } diff_bucket;
 
 /* Appends the comparison as text, or as one JSON object. EUSAGE where no bucket occurs in both; ENOMEM. */

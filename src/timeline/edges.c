@@ -58,10 +58,12 @@ static void resolve_waits(store *s, task_graph *g)
             continue;
         g->waits_blocking++;
         size_t best = SIZE_MAX;
-        for (size_t e = task_graph_ended_by(g, x->end); e-- > 0 && g->tasks[g->by_end[e]].end >= x->end - RECORD_REACH_NS;) {
+        for (size_t e = task_graph_ended_by(g, x->end);
+             e-- > 0 && g->tasks[g->by_end[e]].end >= x->end - RECORD_REACH_NS;) {
             size_t c = g->by_end[e];
             const task *y = &g->tasks[c];
-            if (y->kind == EVENT_RECORD && y->lane != x->lane && (best == SIZE_MAX || fits_better(g, x, y, &g->tasks[best])))
+            if (y->kind == EVENT_RECORD && y->lane != x->lane &&
+                (best == SIZE_MAX || fits_better(g, x, y, &g->tasks[best])))
                 best = c;
         }
         if (best != SIZE_MAX) {
@@ -80,7 +82,8 @@ static size_t lane_of_stream(const task_graph *g, const lane *like, int64_t stre
 {
     for (size_t l = 0; l < g->t->lanes; l++) {
         const lane *c = &g->s->lanes[l];
-        if (g->t->lane_group[l] == g->group && c->role == LANE_STREAM && c->pid == like->pid && c->stream == stream)
+        if (g->t->lane_group[l] == g->group && c->role == LANE_STREAM && c->pid == like->pid &&
+            c->stream == stream)
             return l;
     }
     return SIZE_MAX;
@@ -219,7 +222,8 @@ static int follow_arrows(task_graph *g, foray_error *err)
         if (g->t->lane_group[g->s->flows[i].lane] == g->group)
             list[kept++] = &g->s->flows[i];
     qsort(list, kept, sizeof *list, compare_flows);
-    for (size_t i = 0; i < kept;) { /* starts of an id come before its ends; all ends belong to the first start */
+    for (size_t i = 0;
+         i < kept;) { /* starts of an id come before its ends; all ends belong to the first start */
         size_t j = i;
         while (j < kept && list[j]->what == list[i]->what && list[j]->id == list[i]->id)
             j++;
@@ -263,7 +267,8 @@ static void infer_joins(task_graph *g)
     for (size_t i = 0; i < g->count; i++) {
         task *x = &g->tasks[i];
         const event *call = launch_of(g, x);
-        if (x->cause != 0 || x->kind == EVENT_WAIT || (x->replay == 0 && (g->wait_calls == 0 || g->wait_notes > 0)))
+        if (x->cause != 0 || x->kind == EVENT_WAIT ||
+            (x->replay == 0 && (g->wait_calls == 0 || g->wait_notes > 0)))
             continue;
         const task *before = x->before != 0 ? &g->tasks[x->before - 1] : NULL;
         int64_t own = before != NULL ? before->end : INT64_MIN;

@@ -24,7 +24,8 @@ static int find_main_lanes(const analysis *a, uint32_t main_lane[PHASE_COUNT], f
         return fail(err, FORAY_ENOMEM, "out of memory for figures");
     for (size_t i = 0; i < g->count; i++)
         if (event_is_work(g->tasks[i].kind))
-            sum[(size_t)g->tasks[i].lane * PHASE_COUNT + g->tasks[i].phase] += g->tasks[i].end - g->tasks[i].start;
+            sum[(size_t)g->tasks[i].lane * PHASE_COUNT + g->tasks[i].phase] +=
+                g->tasks[i].end - g->tasks[i].start;
     for (int p = 0; p < PHASE_COUNT; p++) {
         main_lane[p] = 0;
         for (size_t l = 0; l < lanes; l++)
@@ -59,14 +60,16 @@ static void add_path(analysis *a, step *s)
         s->phases_ns[x->phase] += ns;
         if (x->phase == PHASE_HOST_GAP)
             s->gap_before_ns[x->owner] += ns;
-        if (x->kind == SEGMENT_TASK || x->kind == SEGMENT_DISPATCH || x->kind == SEGMENT_HANDOVER || x->kind == SEGMENT_RESOURCE)
+        if (x->kind == SEGMENT_TASK || x->kind == SEGMENT_DISPATCH || x->kind == SEGMENT_HANDOVER ||
+            x->kind == SEGMENT_RESOURCE)
             s->stages[x->owner].path_ns += ns;
         s->peer_ns += x->kind == SEGMENT_PEER_WAIT ? ns : 0;
         s->transfer_ns += x->kind == SEGMENT_COMM ? ns : 0;
         if (x->how == HOW_INFERRED || x->how == HOW_NONE)
             s->inferred_ns += ns;
     }
-    s->hidden_comm_ns = s->comm_ns > s->transfer_ns + s->peer_ns ? s->comm_ns - s->transfer_ns - s->peer_ns : 0;
+    s->hidden_comm_ns =
+        s->comm_ns > s->transfer_ns + s->peer_ns ? s->comm_ns - s->transfer_ns - s->peer_ns : 0;
 }
 
 static void add_replays(analysis *a)
@@ -89,7 +92,8 @@ static void add_replays(analysis *a)
         if (x->step != 0 && x->replay == 0 && event_is_work(x->kind))
             a->steps[x->step - 1].eager_launches++;
         const event_detail *d = store_more(g->s, task_event(g, x));
-        if (x->step != 0 && d != NULL && d->rows > a->steps[x->step - 1].rows && x->phase == PHASE_TARGET_VERIFY)
+        if (x->step != 0 && d != NULL && d->rows > a->steps[x->step - 1].rows &&
+            x->phase == PHASE_TARGET_VERIFY)
             a->steps[x->step - 1].rows = d->rows;
     }
 }
@@ -106,23 +110,29 @@ static int find_joins(analysis *a, foray_error *err)
         if (x->cause == 0 || x->before == 0 || x->step == 0)
             continue;
         uint32_t by = x->cause, own = x->before;
-        while (g->tasks[by - 1].kind == EVENT_RECORD && g->tasks[by - 1].before != 0) /* the work before the record */
+        while (g->tasks[by - 1].kind == EVENT_RECORD &&
+               g->tasks[by - 1].before != 0) /* the work before the record */
             by = g->tasks[by - 1].before;
         int64_t ahead = g->tasks[by - 1].end - g->tasks[own - 1].end;
         uint32_t won = ahead >= 0 ? by : own, lost = ahead >= 0 ? own : by;
         int64_t slack = ahead >= 0 ? ahead : -ahead;
         size_t f = 0;
-        while (f < a->fork_count && (task_event(g, &g->tasks[a->forks[f].join])->name != task_event(g, x)->name ||
-                                     task_event(g, &g->tasks[a->forks[f].won])->name != task_event(g, &g->tasks[won - 1])->name ||
-                                     task_event(g, &g->tasks[a->forks[f].lost])->name != task_event(g, &g->tasks[lost - 1])->name))
+        while (f < a->fork_count &&
+               (task_event(g, &g->tasks[a->forks[f].join])->name != task_event(g, x)->name ||
+                task_event(g, &g->tasks[a->forks[f].won])->name != task_event(g, &g->tasks[won - 1])->name ||
+                task_event(g, &g->tasks[a->forks[f].lost])->name != task_event(g, &g->tasks[lost - 1])->name))
             f++;
         if (f == a->fork_count) {
             if (a->fork_count >= 512)
                 continue;
             if (!list_reserve(&a->forks, &a->fork_cap, a->fork_count + 1, sizeof *a->forks))
                 return fail(err, FORAY_ENOMEM, "out of memory for forks");
-            a->forks[a->fork_count++] = (fork_join) { .join = (uint32_t)i, .won = won - 1, .lost = lost - 1, .slack_ns = slack,
-                                                      .phase = x->phase, .how = x->cause_how };
+            a->forks[a->fork_count++] = (fork_join) { .join = (uint32_t)i,
+                                                      .won = won - 1,
+                                                      .lost = lost - 1,
+                                                      .slack_ns = slack,
+                                                      .phase = x->phase,
+                                                      .how = x->cause_how };
         }
         a->forks[f].count++;
         a->forks[f].slack_sum += slack;
@@ -149,12 +159,14 @@ int figures_make(analysis *a, foray_error *err)
         for (; next < g->count && g->tasks[next].start < s->end; next++) {
             const task *x = &g->tasks[next];
             if (x->step == i + 1 && (x->kind == EVENT_COMM || x->kind == EVENT_NOTIFY_WAIT)) {
-                int64_t end = x->end < s->end ? x->end : s->end, from = x->start > comm_end ? x->start : comm_end;
+                int64_t end = x->end < s->end ? x->end : s->end,
+                        from = x->start > comm_end ? x->start : comm_end;
                 s->comm_ns += end > from ? end - from : 0;
                 comm_end = end > comm_end ? end : comm_end;
             }
             if (g->tasks[next].step == i + 1 && event_is_work(g->tasks[next].kind))
-                add_task(s, &g->tasks[next], &hull[g->tasks[next].phase], g->tasks[next].lane == main_lane[g->tasks[next].phase]);
+                add_task(s, &g->tasks[next], &hull[g->tasks[next].phase],
+                         g->tasks[next].lane == main_lane[g->tasks[next].phase]);
         }
         for (int p = 0; p < PHASE_COUNT; p++)
             s->stages[p].elapsed_ns = hull[p].last > hull[p].first ? hull[p].last - hull[p].first : 0;

@@ -18,19 +18,24 @@ typedef struct {
 static void put_name(overlay *o, int rank, size_t tid, const char *what, const char *name)
 {
     buf *out = &o->file.pending;
-    buf_printf(out, "%s\n{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%zu,\"args\":{\"name\":", o->between, what, rank, tid);
+    buf_printf(out,
+               "%s\n{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%zu,\"args\":{\"name\":", o->between,
+               what, rank, tid);
     buf_json_string(out, name, strlen(name));
     buf_puts(out, "}}");
     o->between = ",";
 }
 
 /* Opens an event and leaves its args open. */
-static buf *begin(overlay *o, int rank, size_t tid, const char *name, const char *cat, int64_t from, int64_t to)
+static buf *begin(overlay *o, int rank, size_t tid, const char *name, const char *cat, int64_t from,
+                  int64_t to)
 {
     buf *out = &o->file.pending;
     int64_t ts = from - o->base, dur = to - from;
-    buf_printf(out, "%s\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%zu,\"cat\":\"%s\",\"ts\":%" PRId64 ".%03" PRId64 ",\"dur\":%" PRId64 ".%03" PRId64 ",\"name\":", o->between, rank,
-               tid, cat, ts / 1000, ts % 1000, dur / 1000, dur % 1000);
+    buf_printf(out,
+               "%s\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%zu,\"cat\":\"%s\",\"ts\":%" PRId64 ".%03" PRId64
+               ",\"dur\":%" PRId64 ".%03" PRId64 ",\"name\":",
+               o->between, rank, tid, cat, ts / 1000, ts % 1000, dur / 1000, dur % 1000);
     buf_json_string(out, name, strlen(name));
     buf_puts(out, ",\"args\":{");
     o->between = ",";
@@ -59,15 +64,18 @@ static int write_rank(overlay *o, const analysis *a, const group *g, foray_error
         buf_printf(out, "\"kept\":%s}}", x->reason == STEP_KEPT ? "true" : "false");
         for (size_t k = 0; k < x->segments && rc == FORAY_OK; k++) {
             const segment *p = path_at(a, x->first_segment + k);
-            out = begin(o, g->rank, LANE_PATH, names_text(&s->names, p->words), phase_name((phase)p->phase), p->from + base, p->to + base);
-            buf_printf(out, "\"kind\":\"%s\",\"stage\":\"%s\",\"evidence\":\"%s\"}}", segment_kind_name((segment_kind)p->kind), phase_name((phase)p->owner),
+            out = begin(o, g->rank, LANE_PATH, names_text(&s->names, p->words), phase_name((phase)p->phase),
+                        p->from + base, p->to + base);
+            buf_printf(out, "\"kind\":\"%s\",\"stage\":\"%s\",\"evidence\":\"%s\"}}",
+                       segment_kind_name((segment_kind)p->kind), phase_name((phase)p->owner),
                        evidence_name((evidence)p->how));
             rc = file_flush(&o->file, false, err);
         }
     }
     for (size_t i = 0; i < a->graph.count && rc == FORAY_OK; i++) {
         const task *x = &a->graph.tasks[i];
-        buf *out = begin(o, g->rank, (size_t)LANE_FIRST + x->lane, task_name(&a->graph, x), event_kind_name((event_kind)x->kind), x->start + base, x->end + base);
+        buf *out = begin(o, g->rank, (size_t)LANE_FIRST + x->lane, task_name(&a->graph, x),
+                         event_kind_name((event_kind)x->kind), x->start + base, x->end + base);
         buf_printf(out, "\"stage\":\"%s\",\"replay\":%u}}", phase_name((phase)x->phase), x->replay);
         rc = file_flush(&o->file, false, err);
     }

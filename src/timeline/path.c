@@ -20,10 +20,12 @@ static const int64_t BLOCKING_NS = 1000, DISPATCH_NS = 20000, LATENCY_NS = 10000
 const char *segment_kind_name(segment_kind k)
 {
     static const char *const text[SEGMENT_KINDS] = {
-        [SEGMENT_TASK] = "task",           [SEGMENT_COMM] = "transfer",   [SEGMENT_PEER_WAIT] = "peer_wait",
-        [SEGMENT_WAIT] = "unresolved_wait", [SEGMENT_HANDOVER] = "handover", [SEGMENT_DISPATCH] = "dispatch",
-        [SEGMENT_RESOURCE] = "resource",   [SEGMENT_LAUNCH] = "launch",   [SEGMENT_HOST] = "host",
-        [SEGMENT_RETURN] = "return",       [SEGMENT_UNKNOWN] = "unknown",
+        [SEGMENT_TASK] = "task",           [SEGMENT_COMM] = "transfer",
+        [SEGMENT_PEER_WAIT] = "peer_wait", [SEGMENT_WAIT] = "unresolved_wait",
+        [SEGMENT_HANDOVER] = "handover",   [SEGMENT_DISPATCH] = "dispatch",
+        [SEGMENT_RESOURCE] = "resource",   [SEGMENT_LAUNCH] = "launch",
+        [SEGMENT_HOST] = "host",           [SEGMENT_RETURN] = "return",
+        [SEGMENT_UNKNOWN] = "unknown",
     };
     return text[k];
 }
@@ -44,12 +46,13 @@ typedef struct {
     block *blocks;       /* by lane, in order of their end */
     size_t *block_first; /* [lanes + 1] */
     size_t block_count;
-    int64_t *reach;      /* [events / REACH + 1] latest end of the events before each REACH-th place in `order`, on its lane */
-    uint16_t *words_of;  /* [names] index of the host rule + 2; 1: none; 0: not asked */
-    uint32_t *word_name; /* [rules] number of a host rule's words */
+    int64_t *
+        reach; /* [events / REACH + 1] latest end of the events before each REACH-th place in `order`, on its lane */
+    uint16_t *words_of;             /* [names] index of the host rule + 2; 1: none; 0: not asked */
+    uint32_t *word_name;            /* [rules] number of a host rule's words */
     uint32_t untraced, queue_words; /* numbers of the words for nothing known, and for waiting in a queue */
-    uint16_t main_host;  /* the thread with most events */
-    int64_t floor;       /* start of the step being walked */
+    uint16_t main_host;             /* the thread with most events */
+    int64_t floor;                  /* start of the step being walked */
     bool failed;
 } walker;
 
@@ -76,8 +79,8 @@ static phase account_of(segment_kind k, uint8_t owner)
 }
 
 /* Puts [from, to] in front of the path, cut at the step's start. Returns the new cursor. */
-static int64_t put(walker *w, segment_kind kind, int64_t from, int64_t to, uint32_t number, uint8_t owner, evidence how,
-                   uint32_t words, uint16_t on)
+static int64_t put(walker *w, segment_kind kind, int64_t from, int64_t to, uint32_t number, uint8_t owner,
+                   evidence how, uint32_t words, uint16_t on)
 {
     if (from < w->floor)
         from = w->floor;
@@ -94,8 +97,15 @@ static int64_t put(walker *w, segment_kind kind, int64_t from, int64_t to, uint3
         w->failed = true;
         return from;
     }
-    *path_at(a, a->path_count++) = (segment) { .from = from, .to = to, .kind = (uint8_t)kind, .phase = (uint8_t)account_of(kind, owner),
-                                           .owner = owner, .how = (uint8_t)how, .task = number, .words = words, .lane = on };
+    *path_at(a, a->path_count++) = (segment) { .from = from,
+                                               .to = to,
+                                               .kind = (uint8_t)kind,
+                                               .phase = (uint8_t)account_of(kind, owner),
+                                               .owner = owner,
+                                               .how = (uint8_t)how,
+                                               .task = number,
+                                               .words = words,
+                                               .lane = on };
     return from;
 }
 
@@ -106,7 +116,8 @@ static uint32_t words_for(walker *w, uint32_t name)
     if (w->words_of[name] == 0) {
         w->words_of[name] = 1;
         for (size_t i = 0; i < w->r->count && w->words_of[name] == 1; i++)
-            if (w->r->rules[i].kind == RULE_HOST && names_match(w->r->rules[i].pattern, names_text(&w->g->s->names, name)))
+            if (w->r->rules[i].kind == RULE_HOST &&
+                names_match(w->r->rules[i].pattern, names_text(&w->g->s->names, name)))
                 w->words_of[name] = (uint16_t)(i + 2);
     }
     return w->words_of[name] == 1 ? 0 : w->word_name[w->words_of[name] - 2];
@@ -139,7 +150,8 @@ static int64_t host_piece(walker *w, size_t l, int64_t from, int64_t to, uint32_
     for (size_t i = at; i-- > g->t->first[l] && looked < LOOK_BACK && *words == 0; looked++) {
         const event *e = store_event(g->s, g->t->order[i]);
         int64_t end = event_end(e);
-        if ((i + 1) % REACH == 0 && i + 1 < g->t->first[l + 1] && w->reach[(i + 1) / REACH] < to) { /* nothing from before this place reaches up to here */
+        if ((i + 1) % REACH == 0 && i + 1 < g->t->first[l + 1] &&
+            w->reach[(i + 1) / REACH] < to) { /* nothing from before this place reaches up to here */
             if (w->reach[(i + 1) / REACH] > since)
                 since = w->reach[(i + 1) / REACH];
             break;
@@ -181,7 +193,8 @@ static int64_t put_host(walker *w, uint16_t l, int64_t from, int64_t to, uint8_t
         uint32_t words = w->untraced;
         int64_t since = pieces < 4096 ? host_piece(w, l, from, to, &words) : from;
         segment *next = w->a->path_count > 0 ? path_at(w->a, w->a->path_count - 1) : NULL;
-        if (next != NULL && next->from == to && next->kind == SEGMENT_HOST && next->words == words && next->lane == l && next->owner == owner && pieces > 0)
+        if (next != NULL && next->from == to && next->kind == SEGMENT_HOST && next->words == words &&
+            next->lane == l && next->owner == owner && pieces > 0)
             next->from = since;
         else
             put(w, SEGMENT_HOST, since, to, for_task, owner, HOW_EXACT, words, l);
@@ -200,7 +213,8 @@ static size_t waited_for(const walker *w, const block *b)
         const task *x = &g->tasks[g->by_end[e]];
         if (x->end <= b->start)
             break;
-        if (call->kind == EVENT_COPY_CALL ? x->launch == b->event + 1 : event_is_work(x->kind) && x->asked <= b->start)
+        if (call->kind == EVENT_COPY_CALL ? x->launch == b->event + 1
+                                          : event_is_work(x->kind) && x->asked <= b->start)
             return g->by_end[e];
     }
     return SIZE_MAX;
@@ -224,7 +238,8 @@ static int64_t busy_since(const walker *w, size_t l, int64_t from, int64_t at)
 static uint32_t walk_host(walker *w, uint16_t l, int64_t *at, uint8_t owner, uint32_t for_task, int depth);
 
 /* Goes on with another thread, which was at work at that moment. */
-static uint32_t change_thread(walker *w, uint16_t to, int64_t *at, uint8_t owner, uint32_t for_task, int depth)
+static uint32_t change_thread(walker *w, uint16_t to, int64_t *at, uint8_t owner, uint32_t for_task,
+                              int depth)
 {
     enum { MOST_CHANGES = 1000 };
     if (*at <= w->floor)
@@ -250,7 +265,8 @@ static uint32_t walk_host(walker *w, uint16_t l, int64_t *at, uint8_t owner, uin
         else
             high = middle;
     }
-    for (size_t i = low; i-- > w->block_first[l] && w->blocks[i].end > w->floor && x == SIZE_MAX && made == NULL;) {
+    for (size_t i = low;
+         i-- > w->block_first[l] && w->blocks[i].end > w->floor && x == SIZE_MAX && made == NULL;) {
         b = &w->blocks[i];
         const event *e = store_event(w->g->s, b->event);
         if (e->kind == EVENT_DEQUEUE) { /* was the thread idle until the entry came? */
@@ -279,7 +295,8 @@ static uint32_t walk_host(walker *w, uint16_t l, int64_t *at, uint8_t owner, uin
     }
     if (x == SIZE_MAX)
         return 0;
-    *at = put(w, SEGMENT_RETURN, w->g->tasks[x].end, *at, for_task, owner, HOW_GOOD, store_event(w->g->s, b->event)->name, l);
+    *at = put(w, SEGMENT_RETURN, w->g->tasks[x].end, *at, for_task, owner, HOW_GOOD,
+              store_event(w->g->s, b->event)->name, l);
     return (uint32_t)x + 1;
 }
 
@@ -290,10 +307,10 @@ static int64_t put_task(walker *w, uint32_t number, int64_t at)
 {
     const task *x = &w->g->tasks[number - 1];
     uint32_t name = task_event(w->g, x)->name;
-    segment_kind k = x->kind == EVENT_COMM          ? SEGMENT_COMM
-                     : x->kind == EVENT_NOTIFY_WAIT ? SEGMENT_PEER_WAIT
+    segment_kind k = x->kind == EVENT_COMM                                      ? SEGMENT_COMM
+                     : x->kind == EVENT_NOTIFY_WAIT                             ? SEGMENT_PEER_WAIT
                      : x->kind == EVENT_WAIT && x->end - x->start > BLOCKING_NS ? SEGMENT_WAIT
-                                                    : SEGMENT_TASK;
+                                                                                : SEGMENT_TASK;
     return put(w, k, x->start, at, number, x->phase, HOW_EXACT, name, x->lane);
 }
 
@@ -316,13 +333,17 @@ static int64_t put_gap(walker *w, uint32_t number, const task *by, evidence how,
     if (release >= at)
         return at;
     const event_detail *d = store_more(w->g->s, task_event(w->g, x));
-    if (d != NULL && d->ready != INT64_MIN) { /* foray: handed over by the host at `ready`, or released by its edges */
+    if (d != NULL &&
+        d->ready != INT64_MIN) { /* foray: handed over by the host at `ready`, or released by its edges */
         int64_t ready = d->ready < release ? release : d->ready < at ? d->ready : at;
         at = put(w, SEGMENT_RESOURCE, ready, at, number, x->phase, how, name, x->lane);
         return put(w, SEGMENT_HOST, release, at, number, x->phase, how, w->untraced, x->lane);
     }
-    if (call != NULL && event_end(call) > release && call->start < at && (by == NULL || by->replay != x->replay || x->replay == 0)) {
-        int64_t returned = event_end(call) < at ? event_end(call) : at; /* the call still ran when the device had nothing to do */
+    if (call != NULL && event_end(call) > release && call->start < at &&
+        (by == NULL || by->replay != x->replay || x->replay == 0)) {
+        int64_t returned = event_end(call) < at
+                               ? event_end(call)
+                               : at; /* the call still ran when the device had nothing to do */
         at = put_latency(w, number, returned, at, call);
         int64_t from = release > call->start ? release : call->start;
         at = put_host(w, call->lane, from, at, x->phase, number);
@@ -330,8 +351,10 @@ static int64_t put_gap(walker *w, uint32_t number, const task *by, evidence how,
     }
     if (by == NULL && call != NULL)
         return put_latency(w, number, release, at, call);
-    bool dispatch = by != NULL && (at - release <= DISPATCH_NS || (x->replay != 0 && by->replay == x->replay));
-    return put(w, dispatch ? SEGMENT_DISPATCH : SEGMENT_UNKNOWN, release, at, number, x->phase, how, name, x->lane);
+    bool dispatch =
+        by != NULL && (at - release <= DISPATCH_NS || (x->replay != 0 && by->replay == x->replay));
+    return put(w, dispatch ? SEGMENT_DISPATCH : SEGMENT_UNKNOWN, release, at, number, x->phase, how, name,
+               x->lane);
 }
 
 static int64_t min64(int64_t a, int64_t b)
@@ -356,19 +379,23 @@ static uint32_t leave_task(walker *w, uint32_t number, int64_t *at)
             return 0;
         return walk_host(w, call->lane, at, x->phase, number, 0);
     }
-    if (by_cause == INT64_MIN && by_before == INT64_MIN) { /* nothing known: the task that ended last before it */
+    if (by_cause == INT64_MIN &&
+        by_before == INT64_MIN) { /* nothing known: the task that ended last before it */
         size_t e = task_graph_ended_by(g, x->start);
         while (e > 0 && (!event_is_work(g->tasks[g->by_end[e - 1]].kind) || g->by_end[e - 1] == number - 1))
             e--;
         if (e == 0) {
-            *at = put(w, SEGMENT_UNKNOWN, w->floor, *at, number, x->phase, HOW_NONE, task_event(g, x)->name, x->lane);
+            *at = put(w, SEGMENT_UNKNOWN, w->floor, *at, number, x->phase, HOW_NONE, task_event(g, x)->name,
+                      x->lane);
             return 0;
         }
-        *at = put(w, SEGMENT_UNKNOWN, g->tasks[g->by_end[e - 1]].end, *at, number, x->phase, HOW_NONE, task_event(g, x)->name, x->lane);
+        *at = put(w, SEGMENT_UNKNOWN, g->tasks[g->by_end[e - 1]].end, *at, number, x->phase, HOW_NONE,
+                  task_event(g, x)->name, x->lane);
         return g->by_end[e - 1] + 1;
     }
     bool other = by_cause >= by_before;
-    *at = put_gap(w, number, other ? cause : before, other ? (evidence)x->cause_how : HOW_EXACT, other ? by_cause : by_before, *at);
+    *at = put_gap(w, number, other ? cause : before, other ? (evidence)x->cause_how : HOW_EXACT,
+                  other ? by_cause : by_before, *at);
     return other ? x->cause : x->before;
 }
 
@@ -380,7 +407,8 @@ static uint32_t pass_task(walker *w, uint32_t number, int64_t *at)
     if (x->kind == EVENT_WAIT && x->cause != 0 && *at == x->end) {
         const task *record = &w->g->tasks[x->cause - 1];
         if (record->end <= *at && record->end > x->start) {
-            *at = put(w, SEGMENT_HANDOVER, record->end, *at, number, x->phase, (evidence)x->cause_how, task_event(w->g, x)->name, x->lane);
+            *at = put(w, SEGMENT_HANDOVER, record->end, *at, number, x->phase, (evidence)x->cause_how,
+                      task_event(w->g, x)->name, x->lane);
             return x->cause;
         }
     }
@@ -412,7 +440,8 @@ static uint32_t last_task(walker *w, const step *x, const step *next, bool *at_s
                 high = middle;
             if (i == high) {
                 const task *t = i < g->lane_first[g->main_lane + 1] ? &g->tasks[g->by_lane[i]] : NULL;
-                while (t != NULL && t->start == next->start && !event_is_work(t->kind) && ++i < g->lane_first[g->main_lane + 1])
+                while (t != NULL && t->start == next->start && !event_is_work(t->kind) &&
+                       ++i < g->lane_first[g->main_lane + 1])
                     t = &g->tasks[g->by_lane[i]];
                 *at_start = t != NULL && t->start == next->start;
                 if (*at_start)
@@ -437,7 +466,8 @@ static void walk_step(walker *w, size_t i)
     x->first_segment = a->path_count;
     w->floor = x->start;
     uint32_t number = last_task(w, x, next, &at_start);
-    if (number != 0 && !at_start && w->g->tasks[number - 1].end < at) { /* behind the last task only the host goes on */
+    if (number != 0 && !at_start &&
+        w->g->tasks[number - 1].end < at) { /* behind the last task only the host goes on */
         const event *e = x->opener != 0 ? store_event(w->g->s, x->opener - 1) : NULL;
         int64_t end = w->g->tasks[number - 1].end;
         if (e != NULL)
@@ -462,7 +492,8 @@ static void walk_step(walker *w, size_t i)
 
 static bool may_block(const event *e)
 {
-    return ((e->kind == EVENT_SYNC_CALL || e->kind == EVENT_COPY_CALL) && e->dur > 0) || e->kind == EVENT_DEQUEUE;
+    return ((e->kind == EVENT_SYNC_CALL || e->kind == EVENT_COPY_CALL) && e->dur > 0) ||
+           e->kind == EVENT_DEQUEUE;
 }
 
 static int list_blocks(walker *w, foray_error *err)
@@ -523,7 +554,8 @@ static void trim_first(walker *w)
         const segment *s = path_at(a, x->first_segment + i);
         if (s->to > first)
             return;
-        if ((s->kind == SEGMENT_WAIT || s->kind == SEGMENT_UNKNOWN) && s->to - s->from > wall / 10 && s->to < x->end) {
+        if ((s->kind == SEGMENT_WAIT || s->kind == SEGMENT_UNKNOWN) && s->to - s->from > wall / 10 &&
+            s->to < x->end) {
             a->trimmed_ns = s->to - x->start;
             x->start = s->to;
             a->path_count = x->first_segment;
@@ -578,7 +610,9 @@ int path_walk(analysis *a, const rules *r, foray_error *err)
             w.word_name[i] = names_add(&s->names, r->rules[i].words, strlen(r->rules[i].words));
     for (size_t l = 0; l < a->graph.t->lanes; l++)
         if (a->graph.t->lane_group[l] == a->graph.group && s->lanes[l].role == LANE_HOST &&
-            (s->lanes[w.main_host].role != LANE_HOST || a->graph.t->lane_group[w.main_host] != a->graph.group || s->lanes[l].events > s->lanes[w.main_host].events))
+            (s->lanes[w.main_host].role != LANE_HOST ||
+             a->graph.t->lane_group[w.main_host] != a->graph.group ||
+             s->lanes[l].events > s->lanes[w.main_host].events))
             w.main_host = (uint16_t)l;
     static const char UNTRACED[] = "nothing traced";
     w.untraced = names_add(&s->names, UNTRACED, sizeof UNTRACED - 1);

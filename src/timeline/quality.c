@@ -38,21 +38,32 @@ static const struct {
 } fault_lines[] = {
     { FAULT_PACKING, "damaged_packing", true, NULL },
     { FAULT_TRUNCATED, "truncated", true, "the file ends inside (at byte %A): what came before is used" },
-    { FAULT_DAMAGED, "damaged_events", true, "%N places could not be read as JSON (the first at byte %A); the events around them are used" },
+    { FAULT_DAMAGED, "damaged_events", true,
+      "%N places could not be read as JSON (the first at byte %A); the events around them are used" },
     { FAULT_LOST_TASKS, "lost_tasks", true, "the recorder itself lost %N tasks" },
-    { FAULT_LOST_REPLAY, "lost_replays", true, "%N graph launches without any of their tasks: lost, or not traced; idle time around them is not idle" },
-    { FAULT_THIN_REPLAY, "thin_replays", true, "%N replays with far fewer nodes than their like: tasks were dropped" },
-    { FAULT_CAPTURE, "graph_capture", true, "%N calls of graph capture: parts of this file show warm-up, not serving" },
+    { FAULT_LOST_REPLAY, "lost_replays", true,
+      "%N graph launches without any of their tasks: lost, or not traced; idle time around them is not "
+      "idle" },
+    { FAULT_THIN_REPLAY, "thin_replays", true,
+      "%N replays with far fewer nodes than their like: tasks were dropped" },
+    { FAULT_CAPTURE, "graph_capture", true,
+      "%N calls of graph capture: parts of this file show warm-up, not serving" },
     { FAULT_ABSURD, "absurd_events", true, "%N events longer than the whole file or at time 0: left out" },
-    { FAULT_UNFINISHED, "unfinished_events", true, "%N events without an end (the first at byte %A): left out" },
-    { FAULT_BAD_TIME, "bad_times", true, "%N events whose time is no number (the first at byte %A): left out" },
+    { FAULT_UNFINISHED, "unfinished_events", true,
+      "%N events without an end (the first at byte %A): left out" },
+    { FAULT_BAD_TIME, "bad_times", true,
+      "%N events whose time is no number (the first at byte %A): left out" },
     { FAULT_UNPAIRED, "unpaired", true, "%N begins or ends without their other half" },
     { FAULT_NO_LINK, "tasks_without_launch", true, "%N tasks without the call that launched them" },
-    { FAULT_EARLY_TASK, "early_tasks", true, "%N tasks start before their launch does: the clocks of host and device differ" },
-    { FAULT_SAME_LINK, "shared_correlations", true, "%N tasks whose correlation belongs to several launches: the latest before the task is taken" },
-    { FAULT_UNRESOLVED, "unresolved_waits", true, "%N stream waits that blocked and whose record is not in the file" },
+    { FAULT_EARLY_TASK, "early_tasks", true,
+      "%N tasks start before their launch does: the clocks of host and device differ" },
+    { FAULT_SAME_LINK, "shared_correlations", true,
+      "%N tasks whose correlation belongs to several launches: the latest before the task is taken" },
+    { FAULT_UNRESOLVED, "unresolved_waits", true,
+      "%N stream waits that blocked and whose record is not in the file" },
     { FAULT_OVERLAP, "overlapping_tasks", false, "%N tasks start while another one runs on their stream" },
-    { FAULT_DUPLICATE, "duplicate_tasks", false, "%N communication tasks stand twice in the file and count once" },
+    { FAULT_DUPLICATE, "duplicate_tasks", false,
+      "%N communication tasks stand twice in the file and count once" },
     { FAULT_BAD_ESCAPES, "bad_escapes", false, "%N backslashes that JSON does not know: kept as they are" },
 };
 
@@ -89,7 +100,8 @@ static void add_faults(lines *l, const store *s, const settled *t, size_t which)
         }
     }
     if (s->names.faulty > 0)
-        add(l, "faulty_names", s->names.faulty, false, "%u names with control bytes or invalid UTF-8: shown escaped", s->names.faulty);
+        add(l, "faulty_names", s->names.faulty, false,
+            "%u names with control bytes or invalid UTF-8: shown escaped", s->names.faulty);
 }
 
 static void add_steps(lines *l, const analysis *a)
@@ -107,19 +119,27 @@ static void add_steps(lines *l, const analysis *a)
     }
     for (int r = STEP_KEPT + 1; r < STEP_REASONS; r++)
         if (reasons[r] > 0)
-            add(l, "steps_left_out", reasons[r], false, "%zu steps left out: %s", reasons[r], step_reason_text((step_reason)r));
+            add(l, "steps_left_out", reasons[r], false, "%zu steps left out: %s", reasons[r],
+                step_reason_text((step_reason)r));
     if (wall > 0) {
         double share = 100.0 * (double)inferred / (double)wall, lost = 100.0 * (double)unknown / (double)wall;
-        add(l, "inferred_share", (uint64_t)inferred, share > 5, "%.1f %% of the kept steps' time stands behind edges that are only inferred", share);
+        add(l, "inferred_share", (uint64_t)inferred, share > 5,
+            "%.1f %% of the kept steps' time stands behind edges that are only inferred", share);
         if (lost > 2)
-            add(l, "unattributed_share", (uint64_t)unknown, true, "%.1f %% of the kept steps' time is not attributed", lost);
+            add(l, "unattributed_share", (uint64_t)unknown, true,
+                "%.1f %% of the kept steps' time is not attributed", lost);
     }
     if (a->trimmed_ns > 0)
-        add(l, "clipped_head", (uint64_t)a->trimmed_ns, false, "step 0 begins %.3f ms late: until then it waits for work that is not in the file", (double)a->trimmed_ns / 1e6);
+        add(l, "clipped_head", (uint64_t)a->trimmed_ns, false,
+            "step 0 begins %.3f ms late: until then it waits for work that is not in the file",
+            (double)a->trimmed_ns / 1e6);
     if (a->replay_error_ns > 0)
-        add(l, "replay_error", (uint64_t)a->replay_error_ns, false, "run again unchanged, times come out up to %.3f ms off: what-ifs are that uncertain", (double)a->replay_error_ns / 1e6);
+        add(l, "replay_error", (uint64_t)a->replay_error_ns, false,
+            "run again unchanged, times come out up to %.3f ms off: what-ifs are that uncertain",
+            (double)a->replay_error_ns / 1e6);
     if (a->sums_wrong > 0)
-        add(l, "sums_wrong", a->sums_wrong, true, "the parts of %zu steps do not add up: a fault of foray's, please report it", a->sums_wrong);
+        add(l, "sums_wrong", a->sums_wrong, true,
+            "the parts of %zu steps do not add up: a fault of foray's, please report it", a->sums_wrong);
 }
 
 /* Step records: where they were laid, and whether what they measured agrees with the profile. */
@@ -129,12 +149,16 @@ static void add_records(lines *l, const analysis *a)
     if (!f->tried)
         return;
     if (!f->aligned) {
-        add(l, "records_not_aligned", f->pairs, true, "the step records fit nowhere (best mean difference %.3f ms over %zu pairs): not used",
+        add(l, "records_not_aligned", f->pairs, true,
+            "the step records fit nowhere (best mean difference %.3f ms over %zu pairs): not used",
             f->residual_ns < 0 ? 0.0 : (double)f->residual_ns / 1e6, f->pairs);
         return;
     }
-    add(l, "records_aligned", f->pairs, false, "step records laid at offset %" PRId64 ": durations differ by %.4f ms in the mean over %zu steps (next best offset: %.4f ms)",
-        f->offset, (double)f->residual_ns / 1e6, f->pairs, f->second_ns < 0 ? 0.0 : (double)f->second_ns / 1e6);
+    add(l, "records_aligned", f->pairs, false,
+        "step records laid at offset %" PRId64
+        ": durations differ by %.4f ms in the mean over %zu steps (next best offset: %.4f ms)",
+        f->offset, (double)f->residual_ns / 1e6, f->pairs,
+        f->second_ns < 0 ? 0.0 : (double)f->second_ns / 1e6);
     int64_t draft = 0, verify = 0;
     size_t drafts = 0, verifies = 0;
     for (size_t i = 0; i < a->step_count; i++) {
@@ -151,15 +175,18 @@ static void add_records(lines *l, const analysis *a)
         }
     }
     if (drafts + verifies > 0)
-        add(l, "records_segments", drafts + verifies, false, "elapsed against the recorded segments: draft %+.4f ms, verify %+.4f ms in the mean",
-            drafts > 0 ? (double)draft / (double)drafts / 1e6 : 0.0, verifies > 0 ? (double)verify / (double)verifies / 1e6 : 0.0);
+        add(l, "records_segments", drafts + verifies, false,
+            "elapsed against the recorded segments: draft %+.4f ms, verify %+.4f ms in the mean",
+            drafts > 0 ? (double)draft / (double)drafts / 1e6 : 0.0,
+            verifies > 0 ? (double)verify / (double)verifies / 1e6 : 0.0);
 }
 
 static void add_waits(lines *l, const analysis *a)
 {
     const task_graph *g = &a->graph;
     if (g->waits > 0)
-        add(l, "event_waits", g->waits, false, "%zu event waits, %zu of them blocked, %zu of those matched with their record", g->waits,
+        add(l, "event_waits", g->waits, false,
+            "%zu event waits, %zu of them blocked, %zu of those matched with their record", g->waits,
             g->waits_blocking, g->waits_resolved);
     size_t exact = 0, good = 0, inferred = 0;
     for (size_t i = 0; i < g->count; i++) {
@@ -168,10 +195,13 @@ static void add_waits(lines *l, const analysis *a)
         inferred += g->tasks[i].cause != 0 && g->tasks[i].cause_how == HOW_INFERRED;
     }
     if (exact + good + inferred > 0)
-        add(l, "stream_edges", exact + good + inferred, false, "edges between streams: %zu exact, %zu good, %zu inferred", exact, good, inferred);
+        add(l, "stream_edges", exact + good + inferred, false,
+            "edges between streams: %zu exact, %zu good, %zu inferred", exact, good, inferred);
     else if (g->wait_calls > 0)
         add(l, "blind_waits", g->wait_calls, true,
-            "%zu calls make a stream wait and the file does not say for what: profile with cuda_sync records, or with nsys", g->wait_calls);
+            "%zu calls make a stream wait and the file does not say for what: profile with cuda_sync "
+            "records, or with nsys",
+            g->wait_calls);
 }
 
 size_t report_quality(const report *r, size_t which, quality_line *out)
@@ -181,11 +211,15 @@ size_t report_quality(const report *r, size_t which, quality_line *out)
     const store *s = &r->input->events;
     add_faults(&l, s, r->groups, which);
     if (a->graph.count == 0 && a->boundary != BOUNDARY_RECORDS)
-        add(&l, "no_device_work", 1, true, "no device task in it: nothing can be attributed (was the device profiled?)");
+        add(&l, "no_device_work", 1, true,
+            "no device task in it: nothing can be attributed (was the device profiled?)");
     if (a->boundary == BOUNDARY_WHOLE && a->step_count > 0)
-        add(&l, "no_steps", 1, true, "no steps found: neither an annotation that a rule knows nor repeating graphs; the whole file is one");
+        add(&l, "no_steps", 1, true,
+            "no steps found: neither an annotation that a rule knows nor repeating graphs; the whole file is "
+            "one");
     if (a->boundary == BOUNDARY_GRAPH)
-        add(&l, "steps_by_graph", a->step_count, false, "steps and stages come from the order of graph replays, not from annotations");
+        add(&l, "steps_by_graph", a->step_count, false,
+            "steps and stages come from the order of graph replays, not from annotations");
     add_steps(&l, a);
     add_waits(&l, a);
     add_records(&l, a);
@@ -210,7 +244,8 @@ void report_what_if(const what_if *w, char *out, size_t room)
     const char *stage = phase_name((phase)w->phase);
     switch (w->kind) {
     case WHAT_NO_GAP:
-        snprintf(out, room, "no host gap before %s", w->phase == PHASE_UNATTRIBUTED ? "tasks without a stage" : stage);
+        snprintf(out, room, "no host gap before %s",
+                 w->phase == PHASE_UNATTRIBUTED ? "tasks without a stage" : stage);
         break;
     case WHAT_NO_PEER:
         snprintf(out, room, "peers always there");
@@ -247,7 +282,8 @@ void report_short_name(const char *name, char *out, size_t room)
         else if (depth == 0)
             out[n++] = (unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p;
     }
-    while (n > 0 && ((unsigned char)out[n - 1] & 0xc0) == 0x80 && n + 1 == room) /* a character that was cut */
+    while (n > 0 && ((unsigned char)out[n - 1] & 0xc0) == 0x80 &&
+           n + 1 == room) /* a character that was cut */
         n--;
     out[n] = '\0';
     if (n == 0)

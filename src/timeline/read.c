@@ -85,13 +85,16 @@ static int read_steps(trace_input *in, const char *path, foray_error *err)
 }
 
 /* Drops a part that turned out to be another kind than wanted: its events stay unseen, since it was the last one. */
-static int check_wanted(const trace_input *in, size_t parts_before, const char *path, trace_format wanted, foray_error *err)
+static int check_wanted(const trace_input *in, size_t parts_before, const char *path, trace_format wanted,
+                        foray_error *err)
 {
-    trace_format got = in->events.part_count > parts_before ? in->events.parts[in->events.part_count - 1].format : FORMAT_STEPS;
+    trace_format got = in->events.part_count > parts_before
+                           ? in->events.parts[in->events.part_count - 1].format
+                           : FORMAT_STEPS;
     if (wanted == FORMAT_UNKNOWN || got == wanted || (wanted == FORMAT_FORAY && got == FORMAT_STEPS))
         return FORAY_OK;
-    return fail(err, FORAY_EFILE, "%s: is a %s file, not %s (--format auto takes any)", path, trace_format_name(got),
-                trace_format_name(wanted));
+    return fail(err, FORAY_EFILE, "%s: is a %s file, not %s (--format auto takes any)", path,
+                trace_format_name(got), trace_format_name(wanted));
 }
 
 static int read_file(trace_input *in, const char *path, trace_format wanted, foray_error *err)
@@ -123,15 +126,37 @@ static bool is_capture(const char *path)
     return strstr(path, "capture_traces/") != NULL || strstr(path, "graph_capture") != NULL;
 }
 
-static int by_name(const struct dirent **a, const struct dirent **b)
+static int by_name(const void *a, const void *b)
 {
-    return strcmp((*a)->d_name, (*b)->d_name);
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The names in a folder, in order, in memory. */
+static int list_folder(const char *path, arena *memory, const char ***out, size_t *count, size_t *cap,
+                       foray_error *err)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return fail(err, FORAY_EFILE, "%s: cannot list the folder", path);
+    int rc = FORAY_OK;
+    for (const struct dirent *e; rc == FORAY_OK && (e = readdir(folder)) != NULL;) {
+        const char *name = e->d_name[0] != '.' ? arena_strndup(memory, e->d_name, strlen(e->d_name)) : "";
+        if (name == NULL || !list_reserve(out, cap, *count + 1, sizeof **out))
+            rc = fail(err, FORAY_ENOMEM, "%s: out of memory", path);
+        else if (name[0] != '\0')
+            (*out)[(*count)++] = name;
+    }
+    closedir(folder);
+    if (*count > 0)
+        qsort(*out, *count, sizeof **out, by_name);
+    return rc;
 }
 
 /* Could a file of this name hold a trace at all? Spares opening what a profiler leaves beside it. */
 static bool is_candidate(const char *name)
 {
-    static const char *const ends[] = { ".json", ".json.gz", ".json.zst", ".jsonl", ".jsonl.gz", ".db", ".sqlite", ".gz", ".zst" };
+    static const char *const ends[] = { ".json", ".json.gz", ".json.zst", ".jsonl", ".jsonl.gz",
+                                        ".db",   ".sqlite",  ".gz",       ".zst" };
     size_t bytes = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (bytes > strlen(ends[i]) && strcmp(name + bytes - strlen(ends[i]), ends[i]) == 0)
@@ -139,35 +164,36 @@ static bool is_candidate(const char *name)
     return false;
 }
 
-static int read_folder(trace_input *in, const char *path, trace_format wanted, int depth, size_t *found, foray_error *err)
+static int read_folder(trace_input *in, const char *path, trace_format wanted, int depth, size_t *found,
+                       foray_error *err)
 {
-    struct dirent **list;
-    int n = depth < DEEPEST_FOLDER ? scandir(path, &list, NULL, by_name) : 0, rc = FORAY_OK;
-    if (n < 0)
-        return fail(err, FORAY_EFILE, "%s: cannot list the folder", path);
-    for (int i = 0; i < n; i++) {
+    arena memory;
+    const char **list = NULL;
+    size_t n = 0, cap = 0;
+    if (depth == DEEPEST_FOLDER)
+        return FORAY_OK;
+    arena_init(&memory, MEM_RECORDS, 0);
+    int rc = list_folder(path, &memory, &list, &n, &cap, err);
+    for (size_t i = 0; i < n && rc == FORAY_OK; i++) {
         char full[4096];
-        const char *name = list[i]->d_name;
-        bool fits = snprintf(full, sizeof full, "%s/%s", path, name) < (int)sizeof full;
-        if (rc == FORAY_OK && name[0] != '.' && fits) {
-            if (file_is_folder(full)) {
-                rc = read_folder(in, full, wanted, depth + 1, found, err);
-            } else if (is_candidate(name)) {
-                foray_error why;
-                int got = is_capture(full) ? fail(&why, FORAY_EFILE, "%s: a graph capture, not a run", full)
-                                           : read_file(in, full, wanted, &why);
-                if (got == FORAY_OK)
-                    ++*found;
-                else if (got == FORAY_ENOMEM)
-                    rc = fail(err, got, "%s", why.text);
-                else
-                    buf_printf(&in->notes, "%s\n", why.text);
-            }
+        foray_error why;
+        if (snprintf(full, sizeof full, "%s/%s", path, list[i]) >= (int)sizeof full)
+            continue;
+        if (file_is_folder(full)) {
+            rc = read_folder(in, full, wanted, depth + 1, found, err);
+        } else if (is_candidate(list[i])) {
+            int got = is_capture(full) ? fail(&why, FORAY_EFILE, "%s: a graph capture, not a run", full)
+                                       : read_file(in, full, wanted, &why);
+            if (got == FORAY_OK)
+                ++*found;
+            else if (got == FORAY_ENOMEM)
+                rc = fail(err, got, "%s", why.text);
+            else
+                buf_printf(&in->notes, "%s\n", why.text);
         }
-        free(list[i]);
     }
-    if (depth < DEEPEST_FOLDER)
-        free(list);
+    list_free(&list, &cap, sizeof *list);
+    arena_free(&memory);
     return rc;
 }
 
@@ -178,7 +204,7 @@ int trace_input_read(trace_input *in, const char *path, trace_format wanted, for
     size_t found = 0;
     int rc = read_folder(in, path, wanted, 0, &found, err);
     if (rc == FORAY_OK && found == 0)
-        rc = fail(err, FORAY_EFILE, "%s: no trace in this folder%s%s", path, in->notes.len > 0 ? "; of its files:\n" : "",
-                  in->notes.len > 0 ? in->notes.data : "");
+        rc = fail(err, FORAY_EFILE, "%s: no trace in this folder%s%s", path,
+                  in->notes.len > 0 ? "; of its files:\n" : "", in->notes.len > 0 ? in->notes.data : "");
     return rc;
 }

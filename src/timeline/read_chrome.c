@@ -51,7 +51,8 @@ static uint32_t text_of(reader *r, const scan_value *v)
 {
     if (v->kind == 0)
         return 0;
-    return v->escaped ? names_add_escaped(&r->s->names, v->text, v->bytes) : names_add(&r->s->names, v->text, v->bytes);
+    return v->escaped ? names_add_escaped(&r->s->names, v->text, v->bytes)
+                      : names_add(&r->s->names, v->text, v->bytes);
 }
 
 static bool is_text(const scan_value *v, const char *text)
@@ -75,13 +76,15 @@ static int64_t argument(const scan_event *e, scan_arg a, int64_t otherwise)
 static int find_lane(reader *r, const scan_event *e)
 {
     if (r->last_lane >= 0 && e->pid.bytes == r->last_pid_bytes && e->tid.bytes == r->last_tid_bytes &&
-        memcmp(e->pid.text, r->last_pid, e->pid.bytes) == 0 && memcmp(e->tid.text, r->last_tid, e->tid.bytes) == 0)
+        memcmp(e->pid.text, r->last_pid, e->pid.bytes) == 0 &&
+        memcmp(e->tid.text, r->last_tid, e->tid.bytes) == 0)
         return r->last_lane;
     if (e->pid.bytes > 9 && memcmp(e->pid.text + e->pid.bytes - 9, " aclGraph", 9) == 0)
         r->saw_dump = true;
     int found = store_lane(r->s, r->part, text_of(r, &e->pid), text_of(r, &e->tid));
     r->last_lane = -1;
-    if (e->pid.kind != 0 && e->tid.kind != 0 && e->pid.bytes <= sizeof r->last_pid && e->tid.bytes <= sizeof r->last_tid) {
+    if (e->pid.kind != 0 && e->tid.kind != 0 && e->pid.bytes <= sizeof r->last_pid &&
+        e->tid.bytes <= sizeof r->last_tid) {
         memcpy(r->last_pid, e->pid.text, e->pid.bytes);
         memcpy(r->last_tid, e->tid.text, e->tid.bytes);
         r->last_pid_bytes = e->pid.bytes;
@@ -147,7 +150,8 @@ static void take_meta(reader *r, const scan *sc)
         r->saw_kineto = true;
     } else if (is_text(&key, "metadata")) { /* foray's */
         p->base_ns = number_behind(value, bytes, "\"base_ns\"", 0);
-        const char *manifest = memmem(value, bytes, "\"manifest\":{", 12), *end = memmem(value, bytes, ",\"base_ns\"", 10);
+        const char *manifest = memmem(value, bytes, "\"manifest\":{", 12),
+                   *end = memmem(value, bytes, ",\"base_ns\"", 10);
         if (manifest != NULL && end != NULL && end > manifest + 11 && p->manifest == NULL) {
             p->manifest_bytes = (size_t)(end - manifest - 11);
             p->manifest = mem_alloc(MEM_RECORDS, p->manifest_bytes + 1);
@@ -217,7 +221,8 @@ static void take_graph_and_stream(event_detail *d, const scan_event *e)
     d->node = argument(e, ARG_GRAPH_NODE_ID, -1);
     if (d->graph <= 0)
         d->graph = model != UINT32_MAX ? model : -1;
-    d->stream = argument(e, ARG_PHYSIC_STREAM, argument(e, ARG_STREAM_ID, argument(e, ARG_STREAM_ID_LOWER, -1)));
+    d->stream =
+        argument(e, ARG_PHYSIC_STREAM, argument(e, ARG_STREAM_ID, argument(e, ARG_STREAM_ID_LOWER, -1)));
     d->task = argument(e, ARG_TASK_ID, argument(e, ARG_TASK_ID_LOWER, -1));
 }
 
@@ -300,7 +305,8 @@ static void take_complete(reader *r, const scan_event *e)
     if (is_text(&e->cat, "Trace"))
         return;
     int l = find_lane(r, e);
-    event *out = l < 0 ? NULL : store_add(r->s, (uint16_t)l, kind, text_of(r, &e->name), start, finished ? dur : 0);
+    event *out =
+        l < 0 ? NULL : store_add(r->s, (uint16_t)l, kind, text_of(r, &e->name), start, finished ? dur : 0);
     if (out == NULL)
         return;
     if (!finished) {
@@ -366,8 +372,9 @@ static void take_flow(reader *r, const scan_event *e)
         r->s->failed = true;
         return;
     }
-    r->s->flows[r->s->flow_count++] =
-        (flow) { .ts = ts, .id = text_of(r, &e->id), .lane = (uint16_t)l, .finish = e->ph == 'f', .what = what };
+    r->s->flows[r->s->flow_count++] = (flow) {
+        .ts = ts, .id = text_of(r, &e->id), .lane = (uint16_t)l, .finish = e->ph == 'f', .what = what
+    };
 }
 
 static void take(reader *r, const scan_event *e)
@@ -449,7 +456,8 @@ int read_chrome(store *s, source *from, const char *path, foray_error *err)
     else if (done->bytes == 0 && source_problem(from)[0] != '\0')
         rc = fail(err, FORAY_EFILE, "%s: %s", path, source_problem(from));
     else if (done->bytes == 0)
-        rc = fail(err, FORAY_EFILE, "%s: the file is empty (was the profiler stopped before it wrote?)", path);
+        rc =
+            fail(err, FORAY_EFILE, "%s: the file is empty (was the profiler stopped before it wrote?)", path);
     else if (done->no_json)
         rc = fail(err, FORAY_EFILE, "%s: byte 0: no JSON object or array, so no trace", path);
     else if (!done->has_list)

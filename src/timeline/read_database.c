@@ -29,7 +29,8 @@ static bool has_table(const reader *r, const char *table)
 {
     sqlite3_stmt *q;
     bool found = false;
-    if (sqlite3_prepare_v2(r->db, "SELECT 1 FROM sqlite_master WHERE name = ?1 AND type IN ('table','view')", -1, &q, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(r->db, "SELECT 1 FROM sqlite_master WHERE name = ?1 AND type IN ('table','view')",
+                           -1, &q, NULL) != SQLITE_OK)
         return false;
     sqlite3_bind_text(q, 1, table, -1, SQLITE_STATIC);
     found = sqlite3_step(q) == SQLITE_ROW;
@@ -41,7 +42,8 @@ static bool has_column(const reader *r, const char *table, const char *column)
 {
     sqlite3_stmt *q;
     bool found = false;
-    if (sqlite3_prepare_v2(r->db, "SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2", -1, &q, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(r->db, "SELECT 1 FROM pragma_table_info(?1) WHERE name = ?2", -1, &q, NULL) !=
+        SQLITE_OK)
         return false;
     sqlite3_bind_text(q, 1, table, -1, SQLITE_STATIC);
     sqlite3_bind_text(q, 2, column, -1, SQLITE_STATIC);
@@ -196,7 +198,8 @@ static uint32_t nsys_link(reader *r, int64_t pid, int64_t correlation)
         return 0;
     if (r->first_pid < 0)
         r->first_pid = process;
-    return store_link(r->s, process == r->first_pid ? (uint64_t)correlation : (uint64_t)process << 32 | (uint64_t)correlation);
+    return store_link(r->s, process == r->first_pid ? (uint64_t)correlation
+                                                    : (uint64_t)process << 32 | (uint64_t)correlation);
 }
 
 static int nsys_stream(reader *r, int64_t device, int64_t stream)
@@ -213,14 +216,18 @@ static int nsys_thread(reader *r, int64_t global)
     return named_lane(r, NULL, pid, global & 0xffffff);
 }
 
-static void read_nsys_tasks(reader *r, const string_table *strings, const char *table, event_kind kind, const char *plain)
+static void read_nsys_tasks(reader *r, const string_table *strings, const char *table, event_kind kind,
+                            const char *plain)
 {
-    sqlite3_stmt *q = select_columns(r, table, "start end deviceId streamId correlationId globalPid demangledName shortName graphNodeId graphId graphExecId");
+    sqlite3_stmt *q = select_columns(r, table,
+                                     "start end deviceId streamId correlationId globalPid demangledName "
+                                     "shortName graphNodeId graphId graphExecId");
     uint32_t fallback = add_text(r, plain);
     while (next_row(r, q)) {
         uint32_t name = string_at(strings, whole(q, 6, -1));
         name = name != 0 ? name : string_at(strings, whole(q, 7, -1));
-        event *e = add_event(r, nsys_stream(r, whole(q, 2, 0), whole(q, 3, 0)), kind, name != 0 ? name : fallback, whole(q, 0, 0), whole(q, 1, -1));
+        event *e = add_event(r, nsys_stream(r, whole(q, 2, 0), whole(q, 3, 0)), kind,
+                             name != 0 ? name : fallback, whole(q, 0, 0), whole(q, 1, -1));
         if (e == NULL)
             continue;
         e->link = nsys_link(r, whole(q, 5, 0), whole(q, 4, 0));
@@ -237,9 +244,11 @@ static void read_nsys_tasks(reader *r, const string_table *strings, const char *
 
 static void read_nsys_calls(reader *r, const string_table *strings)
 {
-    sqlite3_stmt *q = select_columns(r, "CUPTI_ACTIVITY_KIND_RUNTIME", "start end globalTid correlationId nameId");
+    sqlite3_stmt *q =
+        select_columns(r, "CUPTI_ACTIVITY_KIND_RUNTIME", "start end globalTid correlationId nameId");
     while (next_row(r, q)) {
-        event *e = add_event(r, nsys_thread(r, whole(q, 2, 0)), EVENT_CALL, string_at(strings, whole(q, 4, -1)), whole(q, 0, 0), whole(q, 1, -1));
+        event *e = add_event(r, nsys_thread(r, whole(q, 2, 0)), EVENT_CALL,
+                             string_at(strings, whole(q, 4, -1)), whole(q, 0, 0), whole(q, 1, -1));
         if (e != NULL)
             e->link = nsys_link(r, whole(q, 2, 0), whole(q, 3, 0));
     }
@@ -248,7 +257,8 @@ static void read_nsys_calls(reader *r, const string_table *strings)
         const char *text = (const char *)sqlite3_column_text(q, 3);
         uint32_t name = text != NULL ? add_text(r, text) : string_at(strings, whole(q, 4, -1));
         if (!is_null(q, 1)) /* marks have no end */
-            add_event(r, nsys_thread(r, whole(q, 2, 0)), EVENT_ANNOTATION, name, whole(q, 0, 0), whole(q, 1, -1));
+            add_event(r, nsys_thread(r, whole(q, 2, 0)), EVENT_ANNOTATION, name, whole(q, 0, 0),
+                      whole(q, 1, -1));
     }
 }
 
@@ -257,18 +267,20 @@ static void read_nsys_waits(reader *r)
 {
     enum { STREAM_WAIT_EVENT = 2 };
     sqlite3_stmt *q = NULL;
-    if (has_table(r, "CUPTI_ACTIVITY_KIND_CUDA_EVENT") && has_column(r, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", "eventSyncId") &&
+    if (has_table(r, "CUPTI_ACTIVITY_KIND_CUDA_EVENT") &&
+        has_column(r, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", "eventSyncId") &&
         has_column(r, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "eventSyncId") &&
         sqlite3_prepare_v2(r->db,
-                           "SELECT s.start, s.end, s.deviceId, s.streamId, s.correlationId, s.globalPid, e.streamId, e.correlationId "
+                           "SELECT s.start, s.end, s.deviceId, s.streamId, s.correlationId, s.globalPid, "
+                           "e.streamId, e.correlationId "
                            "FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION s JOIN CUPTI_ACTIVITY_KIND_CUDA_EVENT e "
                            "ON s.eventId = e.eventId AND s.eventSyncId = e.eventSyncId WHERE s.syncType = ?1",
                            -1, &q, NULL) == SQLITE_OK)
         sqlite3_bind_int(q, 1, STREAM_WAIT_EVENT);
     while (next_row(r, q)) {
         static const char NOTE[] = "Stream Wait Event";
-        event *e = add_event(r, nsys_stream(r, whole(q, 2, 0), whole(q, 3, 0)), EVENT_SYNC_NOTE, names_add(&r->s->names, NOTE, sizeof NOTE - 1),
-                             whole(q, 0, 0), whole(q, 1, -1));
+        event *e = add_event(r, nsys_stream(r, whole(q, 2, 0), whole(q, 3, 0)), EVENT_SYNC_NOTE,
+                             names_add(&r->s->names, NOTE, sizeof NOTE - 1), whole(q, 0, 0), whole(q, 1, -1));
         event_detail *d = e != NULL ? store_detail(r->s, e) : NULL;
         if (d == NULL)
             continue;
@@ -295,14 +307,15 @@ static void read_nsys(reader *r)
 
 /* ---- Ascend ----------------------------------------------------------------------------------- */
 
-static const char TASKS[] =
-    "SELECT t.startNs, t.endNs, t.deviceId, t.connectionId, t.streamId, t.taskId, t.modelId, t.taskType, %s, %s "
-    "FROM TASK t %s %s %s";
+static const char TASKS[] = "SELECT t.startNs, t.endNs, t.deviceId, t.connectionId, t.streamId, t.taskId, "
+                            "t.modelId, t.taskType, %s, %s "
+                            "FROM TASK t %s %s %s";
 
 /* A task that is split has a row for itself beside those of its parts, which are the work: the parts count. */
-static const char WITHOUT_PARENTS[] =
-    "LEFT JOIN (SELECT DISTINCT streamId AS of_stream, taskId AS of_task FROM TASK WHERE contextId <> 4294967295) p "
-    "ON p.of_stream = t.streamId AND p.of_task = t.taskId WHERE t.contextId <> 4294967295 OR p.of_task IS NULL";
+static const char WITHOUT_PARENTS[] = "LEFT JOIN (SELECT DISTINCT streamId AS of_stream, taskId AS of_task "
+                                      "FROM TASK WHERE contextId <> 4294967295) p "
+                                      "ON p.of_stream = t.streamId AND p.of_task = t.taskId WHERE "
+                                      "t.contextId <> 4294967295 OR p.of_task IS NULL";
 
 static void read_ascend_tasks(reader *r, const string_table *strings)
 {
@@ -311,7 +324,9 @@ static void read_ascend_tasks(reader *r, const string_table *strings)
     bool compute = has_table(r, "COMPUTE_TASK_INFO"), comm = has_table(r, "COMMUNICATION_TASK_INFO");
     snprintf(sql, sizeof sql, TASKS, compute ? "c.name" : "NULL", comm ? "m.name" : "NULL",
              compute ? "LEFT JOIN COMPUTE_TASK_INFO c ON c.globalTaskId = t.globalTaskId" : "",
-             comm ? "LEFT JOIN (SELECT globalTaskId, MIN(name) AS name FROM COMMUNICATION_TASK_INFO GROUP BY globalTaskId) m ON m.globalTaskId = t.globalTaskId" : "",
+             comm ? "LEFT JOIN (SELECT globalTaskId, MIN(name) AS name FROM COMMUNICATION_TASK_INFO GROUP BY "
+                    "globalTaskId) m ON m.globalTaskId = t.globalTaskId"
+                  : "",
              has_column(r, "TASK", "contextId") ? WITHOUT_PARENTS : "");
     if (has_table(r, "TASK") && sqlite3_prepare_v2(r->db, sql, -1, &q, NULL) != SQLITE_OK)
         snprintf(r->problem, sizeof r->problem, "TASK: %s", sqlite3_errmsg(r->db));
@@ -319,8 +334,13 @@ static void read_ascend_tasks(reader *r, const string_table *strings)
         char device[32];
         snprintf(device, sizeof device, "device %" PRId64, whole(q, 2, 0));
         int on = named_lane(r, "Ascend Hardware", device, whole(q, 4, 0));
-        uint32_t type = string_at(strings, whole(q, 7, -1)), name = string_at(strings, whole(q, 8, -1)), moved = string_at(strings, whole(q, 9, -1));
-        event *e = add_event(r, on, EVENT_OTHER, name != 0 ? name : moved != 0 ? moved : type, whole(q, 0, 0), whole(q, 1, -1));
+        uint32_t type = string_at(strings, whole(q, 7, -1)), name = string_at(strings, whole(q, 8, -1)),
+                 moved = string_at(strings, whole(q, 9, -1));
+        event *e = add_event(r, on, EVENT_OTHER,
+                             name != 0    ? name
+                             : moved != 0 ? moved
+                                          : type,
+                             whole(q, 0, 0), whole(q, 1, -1));
         event_detail *d = e != NULL ? store_detail(r->s, e) : NULL;
         if (d == NULL)
             continue;
@@ -340,7 +360,8 @@ static void read_ascend_host(reader *r, const string_table *strings)
     const int64_t low = 0xffffffff;
     sqlite3_stmt *q = select_columns(r, "CANN_API", "startNs endNs globalTid connectionId name");
     while (next_row(r, q)) {
-        event *e = add_event(r, named_lane(r, "CANN", "CANN", whole(q, 2, 0) & low), EVENT_OTHER, string_at(strings, whole(q, 4, -1)), whole(q, 0, 0), whole(q, 1, -1));
+        event *e = add_event(r, named_lane(r, "CANN", "CANN", whole(q, 2, 0) & low), EVENT_OTHER,
+                             string_at(strings, whole(q, 4, -1)), whole(q, 0, 0), whole(q, 1, -1));
         if (e != NULL)
             e->link = store_link(r->s, (uint64_t)whole(q, 3, 0));
     }
@@ -361,27 +382,34 @@ static void read_ascend_host(reader *r, const string_table *strings)
         uint32_t name = string_at(strings, whole(q, 4, -1));
         int64_t type = whole(q, 5, 0), id = whole(q, 3, -1);
         const char *text = names_text(&r->s->names, name);
-        event_kind kind = type == MSTX ? EVENT_ANNOTATION : type != QUEUE ? EVENT_OP : strncmp(text, "Enqueue", 7) == 0 ? EVENT_ENQUEUE : EVENT_DEQUEUE;
-        event *e = add_event(r, named_lane(r, "Python", "Python", whole(q, 2, 0) & low), kind, name, whole(q, 0, 0), whole(q, 1, -1));
+        event_kind kind = type == MSTX                       ? EVENT_ANNOTATION
+                          : type != QUEUE                    ? EVENT_OP
+                          : strncmp(text, "Enqueue", 7) == 0 ? EVENT_ENQUEUE
+                                                             : EVENT_DEQUEUE;
+        event *e = add_event(r, named_lane(r, "Python", "Python", whole(q, 2, 0) & low), kind, name,
+                             whole(q, 0, 0), whole(q, 1, -1));
         if (e != NULL && type == QUEUE && id >= 0 && (size_t)id < count)
             e->link = store_link(r->s, (uint64_t)connection[id]);
     }
     list_free(&connection, &cap, sizeof *connection);
     q = select_columns(r, "MSTX_EVENTS", "startNs endNs globalTid message");
     while (next_row(r, q))
-        add_event(r, named_lane(r, "Python", "Python", whole(q, 2, 0) & low), EVENT_ANNOTATION, string_at(strings, whole(q, 3, -1)), whole(q, 0, 0), whole(q, 1, -1));
+        add_event(r, named_lane(r, "Python", "Python", whole(q, 2, 0) & low), EVENT_ANNOTATION,
+                  string_at(strings, whole(q, 3, -1)), whole(q, 0, 0), whole(q, 1, -1));
 }
 
 static void read_ascend_spans(reader *r, const string_table *strings)
 {
     sqlite3_stmt *q = select_columns(r, "COMMUNICATION_OP", "startNs endNs connectionId opName groupName");
     while (next_row(r, q))
-        add_event(r, named_lane(r, "Communication", "Communication", whole(q, 4, 0)), EVENT_SPAN, string_at(strings, whole(q, 3, -1)), whole(q, 0, 0), whole(q, 1, -1));
+        add_event(r, named_lane(r, "Communication", "Communication", whole(q, 4, 0)), EVENT_SPAN,
+                  string_at(strings, whole(q, 3, -1)), whole(q, 0, 0), whole(q, 1, -1));
     q = select_columns(r, "STEP_TIME", "id startNs endNs");
     while (next_row(r, q)) {
         char name[48];
         snprintf(name, sizeof name, "ProfilerStep#%" PRId64, whole(q, 0, 0));
-        add_event(r, named_lane(r, "Python", "Python", -1), EVENT_ANNOTATION, add_text(r, name), whole(q, 1, 0), whole(q, 2, -1));
+        add_event(r, named_lane(r, "Python", "Python", -1), EVENT_ANNOTATION, add_text(r, name),
+                  whole(q, 1, 0), whole(q, 2, -1));
     }
     q = select_columns(r, "RANK_DEVICE_MAP", "rankId deviceId");
     while (next_row(r, q))
@@ -412,11 +440,13 @@ static int open_database(const char *path, sqlite3 **out, foray_error *err)
         else
             buf_append(&uri, p, 1);
     buf_puts(&uri, "?immutable=1");
-    int rc = uri.failed ? SQLITE_NOMEM : sqlite3_open_v2(uri.data, out, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+    int rc = uri.failed ? SQLITE_NOMEM
+                        : sqlite3_open_v2(uri.data, out, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
     buf_free(&uri);
     if (rc == SQLITE_OK)
         return FORAY_OK;
-    int code = fail(err, FORAY_EFILE, "%s: cannot open the database: %s", path, *out != NULL ? sqlite3_errmsg(*out) : "no memory");
+    int code = fail(err, FORAY_EFILE, "%s: cannot open the database: %s", path,
+                    *out != NULL ? sqlite3_errmsg(*out) : "no memory");
     sqlite3_close(*out);
     return code;
 }
@@ -427,10 +457,12 @@ int read_database(store *s, const char *path, foray_error *err)
     int rc = open_database(path, &r.db, err);
     if (rc != FORAY_OK)
         return rc;
-    bool nsys = has_table(&r, "StringIds") && (has_table(&r, "CUPTI_ACTIVITY_KIND_RUNTIME") || has_table(&r, "TARGET_INFO_GPU"));
+    bool nsys = has_table(&r, "StringIds") &&
+                (has_table(&r, "CUPTI_ACTIVITY_KIND_RUNTIME") || has_table(&r, "TARGET_INFO_GPU"));
     bool ascend = has_table(&r, "STRING_IDS") && (has_table(&r, "TASK") || has_table(&r, "CANN_API"));
     if (!nsys && !ascend) {
-        rc = fail(err, FORAY_EFILE, "%s: a database, but neither an export of Nsight Systems nor an Ascend profile", path);
+        rc = fail(err, FORAY_EFILE,
+                  "%s: a database, but neither an export of Nsight Systems nor an Ascend profile", path);
     } else if (store_add_part(s, path, FORMAT_UNKNOWN) == NULL) {
         rc = fail(err, FORAY_ENOMEM, "%s: out of memory", path);
     } else {

@@ -55,7 +55,8 @@ static int64_t residual(const analysis *a, const two_rows *t, int64_t offset, si
         if (s->requests >= 0 && e->requests >= 0 && s->requests != e->requests) {
             sum += wall;
             n++;
-        } else if (e->wall_ns > 0 && (i + 1 < t->step_count || a->boundary == BOUNDARY_ROUND)) { /* the last one has no next */
+        } else if (e->wall_ns > 0 &&
+                   (i + 1 < t->step_count || a->boundary == BOUNDARY_ROUND)) { /* the last one has no next */
             sum += llabs(wall - e->wall_ns);
             n++;
         }
@@ -92,7 +93,8 @@ int records_align(analysis *a, const steps_file *f, int rank, foray_error *err)
 {
     two_rows t;
     int rc = gather(a, f, rank, &t, err);
-    if (rc == FORAY_OK && t.step_count > 0 && t.record_count > 0 && t.step_count < MOST_STEPS && t.record_count < 10 * MOST_STEPS) {
+    if (rc == FORAY_OK && t.step_count > 0 && t.record_count > 0 && t.step_count < MOST_STEPS &&
+        t.record_count < 10 * MOST_STEPS) {
         int64_t best = -1, second = -1, offset = 0;
         size_t pairs = 0;
         for (int64_t o = -(int64_t)t.step_count + 1; o < (int64_t)t.record_count; o++) {
@@ -150,7 +152,8 @@ static void take_accounts(const step_entry *e, step *s)
     s->phases_ns[PHASE_UNATTRIBUTED] = rest;
 }
 
-int records_analyse(store *s, const settled *t, const steps_file *f, int rank, analysis *out, foray_error *err)
+int records_analyse(store *s, const settled *t, const steps_file *f, int rank, analysis *out,
+                    foray_error *err)
 {
     analysis a = { .boundary = BOUNDARY_RECORDS };
     int64_t clock = 0;
@@ -166,8 +169,14 @@ int records_analyse(store *s, const settled *t, const steps_file *f, int rank, a
             break;
         }
         int64_t wall = e->wall_ns > 0 ? e->wall_ns : e->step_ns;
-        step x = { .start = clock, .end = clock + (wall > 0 ? wall : 0), .round = e->forward_ct, .prefill = !e->decode, .requests = e->requests,
-                   .rows = e->verify_tokens, .bucket = -1, .reason = wall > 0 ? STEP_KEPT : STEP_NO_TIME };
+        step x = { .start = clock,
+                   .end = clock + (wall > 0 ? wall : 0),
+                   .round = e->forward_ct,
+                   .prefill = !e->decode,
+                   .requests = e->requests,
+                   .rows = e->verify_tokens,
+                   .bucket = -1,
+                   .reason = wall > 0 ? STEP_KEPT : STEP_NO_TIME };
         x.commit_length = e->committed_requests > 0 ? (double)e->commit_sum / e->committed_requests : 0;
         take_accounts(e, &x);
         clock = x.end;

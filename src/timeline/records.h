@@ -14,6 +14,7 @@
 int records_align(analysis *a, const steps_file *f, int rank, foray_error *err);
 
 /* An analysis of the records of one rank alone; s lends its names. */
-int records_analyse(store *s, const settled *t, const steps_file *f, int rank, analysis *out, foray_error *err);
+int records_analyse(store *s, const settled *t, const steps_file *f, int rank, analysis *out,
+                    foray_error *err);
 
 #endif

@@ -67,10 +67,14 @@ static void put_quality(const report *r, buf *out)
         quality_line lines[QUALITY_MOST];
         const analysis *a = &r->analyses[i];
         size_t n = report_quality(r, i, lines);
-        buf_printf(out, "%s{\"title\":\"rank %d: %zu steps, %zu tasks, %zu graph replays; the parts of %zu of %zu steps add up to the nanosecond\",\"lines\":[", i != 0 ? "," : "",
-                   r->groups->groups[i].rank, a->step_count, a->graph.count, a->graph.replay_count, a->sums_checked - a->sums_wrong, a->sums_checked);
+        buf_printf(out,
+                   "%s{\"title\":\"rank %d: %zu steps, %zu tasks, %zu graph replays; the parts of %zu of %zu "
+                   "steps add up to the nanosecond\",\"lines\":[",
+                   i != 0 ? "," : "", r->groups->groups[i].rank, a->step_count, a->graph.count,
+                   a->graph.replay_count, a->sums_checked - a->sums_wrong, a->sums_checked);
         for (size_t k = 0; k < n; k++) {
-            buf_printf(out, "%s{\"warning\":%s,\"text\":", k != 0 ? "," : "", lines[k].warning ? "true" : "false");
+            buf_printf(out, "%s{\"warning\":%s,\"text\":", k != 0 ? "," : "",
+                       lines[k].warning ? "true" : "false");
             put_text(out, lines[k].text);
             buf_puts(out, "}");
         }
@@ -101,7 +105,9 @@ static void put_tables(const analysis *a, buf *out)
     buf_puts(out, ",\"steps\":[");
     for (size_t i = 0; i < a->step_count; i++) {
         const step *s = &a->steps[i];
-        buf_printf(out, "%s{\"index\":%zu,\"wall\":%" PRId64 ",\"commit\":%.4f,\"label\":", i != 0 ? ",\n" : "", i, s->end - s->start, s->commit_length);
+        buf_printf(out,
+                   "%s{\"index\":%zu,\"wall\":%" PRId64 ",\"commit\":%.4f,\"label\":", i != 0 ? ",\n" : "", i,
+                   s->end - s->start, s->commit_length);
         put_text(out, names_text(&a->graph.s->names, s->label));
         put_phases(out, s->phases_ns);
         if (s->reason != STEP_KEPT)
@@ -111,7 +117,8 @@ static void put_tables(const analysis *a, buf *out)
     buf_puts(out, "],\"buckets\":[");
     for (size_t b = 0; b < a->bucket_count; b++) {
         const bucket *k = &a->buckets[b];
-        buf_printf(out, "%s{\"steps\":%u,\"wall\":%" PRId64 ",\"commit\":%.4f,\"name\":", b != 0 ? ",\n" : "", k->steps, k->wall_median, k->commit_length);
+        buf_printf(out, "%s{\"steps\":%u,\"wall\":%" PRId64 ",\"commit\":%.4f,\"name\":", b != 0 ? ",\n" : "",
+                   k->steps, k->wall_median, k->commit_length);
         put_text(out, names_text(&a->graph.s->names, k->key));
         put_phases(out, k->phases_ns);
         buf_puts(out, ",\"stages\":[");
@@ -120,8 +127,11 @@ static void put_tables(const analysis *a, buf *out)
             const stage_figures *f = &k->stages[p];
             if (f->tasks == 0 && k->gap_before_ns[p] == 0)
                 continue;
-            buf_printf(out, "%s{\"stage\":\"%s\",\"elapsed\":%" PRId64 ",\"busy\":%" PRId64 ",\"sum\":%" PRId64 ",\"path\":%" PRId64 ",\"gap\":%" PRId64 ",\"tasks\":%u}", between,
-                       phase_name((phase)p), f->elapsed_ns, f->busy_ns, f->sum_ns, f->path_ns, k->gap_before_ns[p], f->tasks);
+            buf_printf(out,
+                       "%s{\"stage\":\"%s\",\"elapsed\":%" PRId64 ",\"busy\":%" PRId64 ",\"sum\":%" PRId64
+                       ",\"path\":%" PRId64 ",\"gap\":%" PRId64 ",\"tasks\":%u}",
+                       between, phase_name((phase)p), f->elapsed_ns, f->busy_ns, f->sum_ns, f->path_ns,
+                       k->gap_before_ns[p], f->tasks);
             between = ",";
         }
         buf_puts(out, "]}");
@@ -130,7 +140,8 @@ static void put_tables(const analysis *a, buf *out)
     for (size_t i = 0; i < a->what_if_count; i++) {
         char name[80];
         report_what_if(&a->what_ifs[i], name, sizeof name);
-        buf_printf(out, "%s{\"change\":\"%s\",\"saved\":%" PRId64 ",\"token\":", i != 0 ? "," : "", name, a->what_ifs[i].saved_ns);
+        buf_printf(out, "%s{\"change\":\"%s\",\"saved\":%" PRId64 ",\"token\":", i != 0 ? "," : "", name,
+                   a->what_ifs[i].saved_ns);
         if (a->what_ifs[i].token_ns > 0)
             buf_printf(out, "%" PRId64 "}", a->what_ifs[i].token_ns);
         else
@@ -142,7 +153,8 @@ static void put_tables(const analysis *a, buf *out)
         char name[80];
         const uint32_t of[] = { a->forks[i].join, a->forks[i].won, a->forks[i].lost };
         static const char *const key[] = { "join", "last", "earlier" };
-        buf_printf(out, "%s{\"count\":%u,\"slack\":%" PRId64 ",\"evidence\":\"%s\"", i != 0 ? ",\n" : "", a->forks[i].count, a->forks[i].slack_sum / a->forks[i].count,
+        buf_printf(out, "%s{\"count\":%u,\"slack\":%" PRId64 ",\"evidence\":\"%s\"", i != 0 ? ",\n" : "",
+                   a->forks[i].count, a->forks[i].slack_sum / a->forks[i].count,
                    evidence_name((evidence)a->forks[i].how));
         for (int k = 0; k < 3; k++) {
             report_short_name(task_name(g, &g->tasks[of[k]]), name, sizeof name);
@@ -155,7 +167,8 @@ static void put_tables(const analysis *a, buf *out)
 }
 
 /* The tasks of a lane that touch a step, relative to its start. on_path: [tasks] bits. */
-static void put_lane(const analysis *a, const step *s, size_t l, const uint8_t *on_path, page_names *n, const char **between, buf *out)
+static void put_lane(const analysis *a, const step *s, size_t l, const uint8_t *on_path, page_names *n,
+                     const char **between, buf *out)
 {
     const task_graph *g = &a->graph;
     bool opened = false;
@@ -171,8 +184,9 @@ static void put_lane(const analysis *a, const step *s, size_t l, const uint8_t *
             put_text(out, store_lane_name(g->s, l));
             buf_puts(out, ",\"tasks\":[");
         }
-        buf_printf(out, "%s[%" PRId64 ",%" PRId64 ",%u,%u,%u,%u]", opened ? "," : "", x->start - s->start, x->end - x->start, use_name(n, task_event(g, x)->name), x->phase,
-                   x->kind, on_path[index] != 0);
+        buf_printf(out, "%s[%" PRId64 ",%" PRId64 ",%u,%u,%u,%u]", opened ? "," : "", x->start - s->start,
+                   x->end - x->start, use_name(n, task_event(g, x)->name), x->phase, x->kind,
+                   on_path[index] != 0);
         opened = true;
     }
     if (opened) {
@@ -187,8 +201,8 @@ static void put_shown(const analysis *a, size_t i, const uint8_t *on_path, page_
     buf_printf(out, "{\"index\":%zu,\"path\":[", i);
     for (size_t k = 0; k < s->segments; k++) {
         const segment *x = path_at(a, s->first_segment + k);
-        buf_printf(out, "%s[%" PRId64 ",%" PRId64 ",%u,%u,%u,%u,%u]", k != 0 ? "," : "", x->from - s->start, x->to - x->from, x->phase, x->kind, x->owner,
-                   use_name(n, x->words), x->how);
+        buf_printf(out, "%s[%" PRId64 ",%" PRId64 ",%u,%u,%u,%u,%u]", k != 0 ? "," : "", x->from - s->start,
+                   x->to - x->from, x->phase, x->kind, x->owner, use_name(n, x->words), x->how);
     }
     buf_puts(out, "],\"lanes\":[");
     const char *between = "";
@@ -216,7 +230,8 @@ static void put_timeline(const report *r, const analysis *a, buf *out)
         for (size_t away = 0; first != SIZE_MAX && away < a->step_count && shown < MOST_STEPS_SHOWN; away++) {
             for (int side = 0; side < (away == 0 ? 1 : 2); side++) {
                 size_t i = side == 0 ? first + away : first - away;
-                if (i >= a->step_count || (side == 1 && away > first) || (r->only_step >= 0 && (size_t)r->only_step != i))
+                if (i >= a->step_count || (side == 1 && away > first) ||
+                    (r->only_step >= 0 && (size_t)r->only_step != i))
                     continue;
                 size_t tasks = a->steps[i].segments;
                 for (int p = 0; p < PHASE_COUNT; p++)
@@ -252,7 +267,9 @@ void report_html(const report *r, buf *out)
         put_tables(&r->analyses[first], out);
         put_timeline(r, &r->analyses[first], out);
     } else {
-        buf_puts(out, ",\"steps\":[],\"buckets\":[],\"what\":[],\"forks\":[],\"first\":0,\"shown\":[],\"names\":[]");
+        buf_puts(
+            out,
+            ",\"steps\":[],\"buckets\":[],\"what\":[],\"forks\":[],\"first\":0,\"shown\":[],\"names\":[]");
     }
     buf_puts(out, "}");
     buf_puts(out, page_tail);

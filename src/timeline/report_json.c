@@ -25,7 +25,9 @@ static void put_stages(buf *out, const stage_figures *stages)
         const stage_figures *f = &stages[p];
         if (f->tasks == 0)
             continue;
-        buf_printf(out, "%s\"%s\":{\"elapsed_ns\":%" PRId64 ",\"busy_ns\":%" PRId64 ",\"kernel_sum_ns\":%" PRId64 ",\"path_ns\":%" PRId64 ",\"tasks\":%u}",
+        buf_printf(out,
+                   "%s\"%s\":{\"elapsed_ns\":%" PRId64 ",\"busy_ns\":%" PRId64 ",\"kernel_sum_ns\":%" PRId64
+                   ",\"path_ns\":%" PRId64 ",\"tasks\":%u}",
                    between, phase_name((phase)p), f->elapsed_ns, f->busy_ns, f->sum_ns, f->path_ns, f->tasks);
         between = ",";
     }
@@ -46,13 +48,16 @@ static void put_step(const analysis *a, size_t i, int rank, int64_t base, buf *o
     const step *s = &a->steps[i];
     buf_printf(out, "{\"index\":%zu,\"rank\":%d,\"label\":", i, rank);
     put_text(out, names_text(&a->graph.s->names, s->label));
-    buf_printf(out, ",\"round\":%" PRId64 ",\"start_ns\":%" PRId64 ",\"wall_ns\":%" PRId64 ",\"kept\":%s,\"reason\":", s->round, s->start + base,
-               s->end - s->start, s->reason == STEP_KEPT ? "true" : "false");
+    buf_printf(out,
+               ",\"round\":%" PRId64 ",\"start_ns\":%" PRId64 ",\"wall_ns\":%" PRId64
+               ",\"kept\":%s,\"reason\":",
+               s->round, s->start + base, s->end - s->start, s->reason == STEP_KEPT ? "true" : "false");
     if (s->reason == STEP_KEPT)
         buf_puts(out, "null");
     else
         put_text(out, step_reason_text((step_reason)s->reason));
-    buf_printf(out, ",\"prefill\":%s,\"requests\":%d,\"rows\":%d,\"bucket\":", s->prefill ? "true" : "false", s->requests, s->rows);
+    buf_printf(out, ",\"prefill\":%s,\"requests\":%d,\"rows\":%d,\"bucket\":", s->prefill ? "true" : "false",
+               s->requests, s->rows);
     if (s->bucket >= 0)
         put_text(out, names_text(&a->graph.s->names, a->buckets[s->bucket].key));
     else
@@ -61,11 +66,13 @@ static void put_step(const analysis *a, size_t i, int rank, int64_t base, buf *o
     put_phases(out, "gap_before_ns", s->gap_before_ns);
     put_stages(out, s->stages);
     buf_printf(out,
-               ",\"peer_wait_ns\":%" PRId64 ",\"transfer_ns\":%" PRId64 ",\"comm_ns\":%" PRId64 ",\"hidden_comm_ns\":%" PRId64
-               ",\"inferred_ns\":%" PRId64 ",\"graph_nodes\":%u,\"graph_launch_ns\":%" PRId64 ",\"replays\":%u,\"eager_launches\":%u",
-               s->peer_ns, s->transfer_ns, s->comm_ns, s->hidden_comm_ns, s->inferred_ns, s->graph_nodes, s->launch_call_ns, s->replays,
-               s->eager_launches);
-    put_length(out, s->commit_length, s->commit_length > 0 ? (int64_t)((double)(s->end - s->start) / s->commit_length) : 0);
+               ",\"peer_wait_ns\":%" PRId64 ",\"transfer_ns\":%" PRId64 ",\"comm_ns\":%" PRId64
+               ",\"hidden_comm_ns\":%" PRId64 ",\"inferred_ns\":%" PRId64
+               ",\"graph_nodes\":%u,\"graph_launch_ns\":%" PRId64 ",\"replays\":%u,\"eager_launches\":%u",
+               s->peer_ns, s->transfer_ns, s->comm_ns, s->hidden_comm_ns, s->inferred_ns, s->graph_nodes,
+               s->launch_call_ns, s->replays, s->eager_launches);
+    put_length(out, s->commit_length,
+               s->commit_length > 0 ? (int64_t)((double)(s->end - s->start) / s->commit_length) : 0);
     buf_puts(out, "}");
 }
 
@@ -73,22 +80,28 @@ static void put_bucket(const analysis *a, const bucket *k, int rank, buf *out)
 {
     buf_puts(out, "{\"bucket\":");
     put_text(out, names_text(&a->graph.s->names, k->key));
-    buf_printf(out, ",\"rank\":%d,\"steps\":%u,\"wall_ns\":%" PRId64 ",\"wall_low_ns\":%" PRId64 ",\"wall_high_ns\":%" PRId64, rank, k->steps,
-               k->wall_median, k->wall_low, k->wall_high);
+    buf_printf(out,
+               ",\"rank\":%d,\"steps\":%u,\"wall_ns\":%" PRId64 ",\"wall_low_ns\":%" PRId64
+               ",\"wall_high_ns\":%" PRId64,
+               rank, k->steps, k->wall_median, k->wall_low, k->wall_high);
     put_phases(out, "phases_ns", k->phases_ns);
     put_phases(out, "gap_before_ns", k->gap_before_ns);
     put_stages(out, k->stages);
-    buf_printf(out, ",\"peer_wait_ns\":%" PRId64 ",\"transfer_ns\":%" PRId64 ",\"comm_ns\":%" PRId64 ",\"hidden_comm_ns\":%" PRId64, k->peer_ns,
-               k->transfer_ns, k->comm_ns, k->hidden_comm_ns);
+    buf_printf(out,
+               ",\"peer_wait_ns\":%" PRId64 ",\"transfer_ns\":%" PRId64 ",\"comm_ns\":%" PRId64
+               ",\"hidden_comm_ns\":%" PRId64,
+               k->peer_ns, k->transfer_ns, k->comm_ns, k->hidden_comm_ns);
     put_length(out, k->commit_length, k->tpot_ns);
     buf_puts(out, "}");
 }
 
 static void put_segment(const analysis *a, size_t number, const segment *x, int rank, int64_t base, buf *out)
 {
-    buf_printf(out, "{\"step\":%zu,\"rank\":%d,\"start_ns\":%" PRId64 ",\"ns\":%" PRId64 ",\"kind\":\"%s\",\"phase\":\"%s\",\"stage\":\"%s\",\"evidence\":\"%s\",\"lane\":",
-               number, rank, x->from + base, x->to - x->from, segment_kind_name((segment_kind)x->kind), phase_name((phase)x->phase),
-               phase_name((phase)x->owner), evidence_name((evidence)x->how));
+    buf_printf(out,
+               "{\"step\":%zu,\"rank\":%d,\"start_ns\":%" PRId64 ",\"ns\":%" PRId64
+               ",\"kind\":\"%s\",\"phase\":\"%s\",\"stage\":\"%s\",\"evidence\":\"%s\",\"lane\":",
+               number, rank, x->from + base, x->to - x->from, segment_kind_name((segment_kind)x->kind),
+               phase_name((phase)x->phase), phase_name((phase)x->owner), evidence_name((evidence)x->how));
     put_text(out, store_lane_name(a->graph.s, x->lane));
     buf_puts(out, ",\"name\":");
     put_text(out, names_text(&a->graph.s->names, x->words));
@@ -98,8 +111,11 @@ static void put_segment(const analysis *a, size_t number, const segment *x, int 
 static void put_fork(const analysis *a, const fork_join *f, int rank, buf *out)
 {
     const task_graph *g = &a->graph;
-    buf_printf(out, "{\"rank\":%d,\"stage\":\"%s\",\"evidence\":\"%s\",\"count\":%u,\"slack_ns\":%" PRId64 ",\"join\":", rank, phase_name((phase)f->phase),
-               evidence_name((evidence)f->how), f->count, f->slack_sum / f->count);
+    buf_printf(out,
+               "{\"rank\":%d,\"stage\":\"%s\",\"evidence\":\"%s\",\"count\":%u,\"slack_ns\":%" PRId64
+               ",\"join\":",
+               rank, phase_name((phase)f->phase), evidence_name((evidence)f->how), f->count,
+               f->slack_sum / f->count);
     put_text(out, task_name(g, &g->tasks[f->join]));
     buf_puts(out, ",\"last\":");
     put_text(out, task_name(g, &g->tasks[f->won]));
@@ -116,23 +132,29 @@ static void put_quality(const report *r, buf *out)
         const part *x = &s->parts[p];
         buf_puts(out, p != 0 ? ",{\"path\":" : "{\"path\":");
         put_text(out, x->path);
-        buf_printf(out, ",\"format\":\"%s\",\"events\":%" PRIu64 ",\"tasks\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", trace_format_name(x->format), x->events,
-                   x->tasks, x->bytes);
+        buf_printf(out,
+                   ",\"format\":\"%s\",\"events\":%" PRIu64 ",\"tasks\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
+                   trace_format_name(x->format), x->events, x->tasks, x->bytes);
     }
     buf_puts(out, "],\"ranks\":[");
     for (size_t i = 0; i < r->count; i++) {
         const analysis *a = &r->analyses[i];
-        static const char *const boundaries[] = { "whole_file", "annotations", "graphs", "rounds", "records" };
+        static const char *const boundaries[] = { "whole_file", "annotations", "graphs", "rounds",
+                                                  "records" };
         quality_line lines[QUALITY_MOST];
         size_t n = report_quality(r, i, lines);
-        buf_printf(out, "%s{\"rank\":%d,\"stated\":%s,\"boundary\":\"%s\",\"rules\":", i != 0 ? "," : "", r->groups->groups[i].rank,
-                   r->groups->groups[i].rank_guessed ? "false" : "true", boundaries[a->boundary]);
+        buf_printf(out, "%s{\"rank\":%d,\"stated\":%s,\"boundary\":\"%s\",\"rules\":", i != 0 ? "," : "",
+                   r->groups->groups[i].rank, r->groups->groups[i].rank_guessed ? "false" : "true",
+                   boundaries[a->boundary]);
         put_text(out, a->boundary_set != NULL ? a->boundary_set : "");
-        buf_printf(out, ",\"steps\":%zu,\"tasks\":%zu,\"replays\":%zu,\"sums_checked\":%zu,\"sums_wrong\":%zu,\"lines\":[", a->step_count, a->graph.count,
-                   a->graph.replay_count, a->sums_checked, a->sums_wrong);
+        buf_printf(out,
+                   ",\"steps\":%zu,\"tasks\":%zu,\"replays\":%zu,\"sums_checked\":%zu,\"sums_wrong\":%zu,"
+                   "\"lines\":[",
+                   a->step_count, a->graph.count, a->graph.replay_count, a->sums_checked, a->sums_wrong);
         for (size_t k = 0; k < n; k++) {
-            buf_printf(out, "%s{\"name\":\"%s\",\"warning\":%s,\"count\":%" PRIu64 ",\"text\":", k != 0 ? "," : "", lines[k].name,
-                       lines[k].warning ? "true" : "false", lines[k].count);
+            buf_printf(out,
+                       "%s{\"name\":\"%s\",\"warning\":%s,\"count\":%" PRIu64 ",\"text\":", k != 0 ? "," : "",
+                       lines[k].name, lines[k].warning ? "true" : "false", lines[k].count);
             put_text(out, lines[k].text);
             buf_puts(out, "}");
         }
@@ -170,7 +192,8 @@ void report_json(const report *r, buf *out)
             for (size_t n = 0; n < s->segments && (r->only_step < 0 || (size_t)r->only_step == k); n++) {
                 buf_puts(out, between);
                 between = ",\n";
-                put_segment(&r->analyses[i], k, path_at(&r->analyses[i], s->first_segment + n), r->groups->groups[i].rank, r->groups->groups[i].base_ns, out);
+                put_segment(&r->analyses[i], k, path_at(&r->analyses[i], s->first_segment + n),
+                            r->groups->groups[i].rank, r->groups->groups[i].base_ns, out);
             }
         }
     buf_puts(out, "],\"forks\":[");
@@ -188,7 +211,9 @@ void report_json(const report *r, buf *out)
             const what_if *w = &r->analyses[i].what_ifs[k];
             char name[80];
             report_what_if(w, name, sizeof name);
-            buf_printf(out, "%s{\"rank\":%d,\"change\":\"%s\",\"saved_ns\":%" PRId64 ",\"token_ns\":", between, r->groups->groups[i].rank, name, w->saved_ns);
+            buf_printf(out,
+                       "%s{\"rank\":%d,\"change\":\"%s\",\"saved_ns\":%" PRId64 ",\"token_ns\":", between,
+                       r->groups->groups[i].rank, name, w->saved_ns);
             between = ",\n";
             if (w->token_ns > 0)
                 buf_printf(out, "%" PRId64 "}", w->token_ns);

@@ -23,7 +23,8 @@ static void headline(buf *out, const char *text)
 
 static const char *boundary_text(step_boundary b)
 {
-    static const char *const text[] = { "the whole file", "annotations", "graph replays", "foray's rounds", "step records" };
+    static const char *const text[] = { "the whole file", "annotations", "graph replays", "foray's rounds",
+                                        "step records" };
     return text[b];
 }
 
@@ -43,14 +44,15 @@ static void put_files(const report *r, buf *out)
     for (size_t p = 0; p < s->part_count; p++) {
         const part *x = &s->parts[p];
         const char *slash = strrchr(x->path, '/');
-        buf_printf(out, "%s: %s, %" PRIu64 " events, %" PRIu64 " device tasks, ", slash != NULL ? slash + 1 : x->path,
-                   trace_format_name(x->format), x->events, x->tasks);
+        buf_printf(out, "%s: %s, %" PRIu64 " events, %" PRIu64 " device tasks, ",
+                   slash != NULL ? slash + 1 : x->path, trace_format_name(x->format), x->events, x->tasks);
         put_bytes(out, x->bytes);
         buf_puts(out, "\n");
     }
     for (size_t f = 0; f < r->input->steps.file_count; f++) {
         const steps_source *x = &r->input->steps.files[f];
-        buf_printf(out, "%s: %zu step records%s%s\n", x->path, x->count, x->truncated ? ", the last one cut short" : "",
+        buf_printf(out, "%s: %zu step records%s%s\n", x->path, x->count,
+                   x->truncated ? ", the last one cut short" : "",
                    x->bad_lines > 0 ? ", some lines unreadable" : "");
     }
 }
@@ -63,16 +65,20 @@ static void put_quality(const report *r, size_t which, buf *out)
     size_t n = report_quality(r, which, lines), kept = 0;
     for (size_t i = 0; i < a->step_count; i++)
         kept += a->steps[i].reason == STEP_KEPT;
-    buf_printf(out, "rank %d%s: %zu steps by %s", g->rank, g->rank_guessed ? " (not stated)" : "", a->step_count, boundary_text(a->boundary));
+    buf_printf(out, "rank %d%s: %zu steps by %s", g->rank, g->rank_guessed ? " (not stated)" : "",
+               a->step_count, boundary_text(a->boundary));
     if (a->boundary_set != NULL)
         buf_printf(out, " (rules %s)", a->boundary_set);
-    buf_printf(out, ", %zu kept; %zu tasks, %zu graph replays\n", kept, a->graph.count, a->graph.replay_count);
+    buf_printf(out, ", %zu kept; %zu tasks, %zu graph replays\n", kept, a->graph.count,
+               a->graph.replay_count);
     if (a->step_count > 0)
         buf_printf(out, "  sums: the parts of %zu of %zu steps add up to their wall time to the nanosecond\n",
                    a->sums_checked - a->sums_wrong, a->sums_checked);
     if (a->graph.count > 0)
-        buf_printf(out, "  stages of tasks: %zu by the file's own word, %zu by graph, %zu by order or name, %zu unknown\n", a->phases_annotated,
-                   a->phases_by_graph, a->phases_by_order, a->phases_none);
+        buf_printf(out,
+                   "  stages of tasks: %zu by the file's own word, %zu by graph, %zu by order or name, %zu "
+                   "unknown\n",
+                   a->phases_annotated, a->phases_by_graph, a->phases_by_order, a->phases_none);
     for (int warning = 1; warning >= 0; warning--)
         for (size_t i = 0; i < n; i++)
             if (lines[i].warning == (warning == 1))
@@ -91,21 +97,11 @@ typedef struct {
 enum { WHAT_PEER, WHAT_TRANSFER };
 
 static const column columns[] = {
-    { "draft", PHASE_DRAFT, 0 },
-    { "plan", PHASE_PLAN, 0 },
-    { "verify", PHASE_TARGET_VERIFY, 0 },
-    { "decode", PHASE_DECODE, 0 },
-    { "prefill", PHASE_PREFILL, 0 },
-    { "accept", PHASE_ACCEPT, 0 },
-    { "sync", PHASE_SYNC, 0 },
-    { "commit", PHASE_COMMIT, 0 },
-    { "extend", PHASE_DRAFT_EXTEND, 0 },
-    { "tail", PHASE_EAGER_TAIL, 0 },
-    { "peer wait", -1, WHAT_PEER },
-    { "transfer", -1, WHAT_TRANSFER },
-    { "host gap", PHASE_HOST_GAP, 0 },
-    { "idle", PHASE_IDLE, 0 },
-    { "unattr.", PHASE_UNATTRIBUTED, 0 },
+    { "draft", PHASE_DRAFT, 0 },       { "plan", PHASE_PLAN, 0 },       { "verify", PHASE_TARGET_VERIFY, 0 },
+    { "decode", PHASE_DECODE, 0 },     { "prefill", PHASE_PREFILL, 0 }, { "accept", PHASE_ACCEPT, 0 },
+    { "sync", PHASE_SYNC, 0 },         { "commit", PHASE_COMMIT, 0 },   { "extend", PHASE_DRAFT_EXTEND, 0 },
+    { "tail", PHASE_EAGER_TAIL, 0 },   { "peer wait", -1, WHAT_PEER },  { "transfer", -1, WHAT_TRANSFER },
+    { "host gap", PHASE_HOST_GAP, 0 }, { "idle", PHASE_IDLE, 0 },       { "unattr.", PHASE_UNATTRIBUTED, 0 },
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -164,7 +160,8 @@ static void put_steps(const report *r, const analysis *a, const bool shown[COLUM
             snprintf(name, sizeof name, "%zu %s", i, label);
         if (strlen(name) > 20)
             strcpy(name + 19, "…");
-        buf_printf(out, "%-*s%c %9.3f", 21 + (int)(strlen(name) > 20 ? 2 : 0), name, s->reason == STEP_KEPT ? ' ' : '*', ms(s->end - s->start));
+        buf_printf(out, "%-*s%c %9.3f", 21 + (int)(strlen(name) > 20 ? 2 : 0), name,
+                   s->reason == STEP_KEPT ? ' ' : '*', ms(s->end - s->start));
         for (int c = 0; c < COLUMNS; c++)
             if (shown[c])
                 buf_printf(out, " %9.3f", ms(step_value(s, &columns[c])));
@@ -172,7 +169,8 @@ static void put_steps(const report *r, const analysis *a, const bool shown[COLUM
         put_commit(s->commit_length, tpot, out);
     }
     if (r->only_step < 0 && a->step_count > rows)
-        buf_printf(out, "… %zu more steps (--report csv has all; --step N shows one)\n", a->step_count - rows);
+        buf_printf(out, "… %zu more steps (--report csv has all; --step N shows one)\n",
+                   a->step_count - rows);
 }
 
 static void put_buckets(const analysis *a, const bool shown[COLUMNS], buf *out)
@@ -196,18 +194,23 @@ static void put_buckets(const analysis *a, const bool shown[COLUMNS], buf *out)
             rows += k->stages[p].tasks > 0 || k->gap_before_ns[p] > 0;
         if (rows == 0)
             continue;
-        buf_printf(out, "\n%-22s %9s %9s %9s %9s %10s %6s   (%s: three numbers that differ on purpose)\n", "stage", "elapsed", "busy", "sum",
-                   "on path", "gap before", "tasks", names_text(&a->graph.s->names, k->key));
+        buf_printf(out, "\n%-22s %9s %9s %9s %9s %10s %6s   (%s: three numbers that differ on purpose)\n",
+                   "stage", "elapsed", "busy", "sum", "on path", "gap before", "tasks",
+                   names_text(&a->graph.s->names, k->key));
         for (int p = 0; p < PHASE_COUNT; p++) {
             const stage_figures *f = &k->stages[p];
             if (f->tasks == 0 && k->gap_before_ns[p] == 0)
                 continue;
-            buf_printf(out, "%-22s %9.3f %9.3f %9.3f %9.3f %10.3f %6u\n", phase_name((phase)p), ms(f->elapsed_ns), ms(f->busy_ns), ms(f->sum_ns),
-                       ms(f->path_ns), ms(k->gap_before_ns[p]), f->tasks);
+            buf_printf(out, "%-22s %9.3f %9.3f %9.3f %9.3f %10.3f %6u\n", phase_name((phase)p),
+                       ms(f->elapsed_ns), ms(f->busy_ns), ms(f->sum_ns), ms(f->path_ns),
+                       ms(k->gap_before_ns[p]), f->tasks);
         }
         if (k->comm_ns > 0)
-            buf_printf(out, "communication: %.3f in flight, %.3f exposed (%.3f waiting for peers, %.3f transfer), %.3f hidden\n", ms(k->comm_ns),
-                       ms(k->peer_ns + k->transfer_ns), ms(k->peer_ns), ms(k->transfer_ns), ms(k->hidden_comm_ns));
+            buf_printf(out,
+                       "communication: %.3f in flight, %.3f exposed (%.3f waiting for peers, %.3f transfer), "
+                       "%.3f hidden\n",
+                       ms(k->comm_ns), ms(k->peer_ns + k->transfer_ns), ms(k->peer_ns), ms(k->transfer_ns),
+                       ms(k->hidden_comm_ns));
     }
 }
 
@@ -241,8 +244,10 @@ size_t report_shown_step(const report *r, const analysis *a)
 /* Segments that are told in one line: those of a stage's own work, or equal ones. */
 static bool joins_line(const segment *first, const segment *next)
 {
-    bool work = first->kind == SEGMENT_TASK || first->kind == SEGMENT_DISPATCH || first->kind == SEGMENT_HANDOVER || first->kind == SEGMENT_RESOURCE;
-    bool next_work = next->kind == SEGMENT_TASK || next->kind == SEGMENT_DISPATCH || next->kind == SEGMENT_HANDOVER || next->kind == SEGMENT_RESOURCE;
+    bool work = first->kind == SEGMENT_TASK || first->kind == SEGMENT_DISPATCH ||
+                first->kind == SEGMENT_HANDOVER || first->kind == SEGMENT_RESOURCE;
+    bool next_work = next->kind == SEGMENT_TASK || next->kind == SEGMENT_DISPATCH ||
+                     next->kind == SEGMENT_HANDOVER || next->kind == SEGMENT_RESOURCE;
     if (first->owner != next->owner)
         return false;
     return (work && next_work) || (first->kind == next->kind && first->words == next->words);
@@ -267,9 +272,11 @@ static void put_path_line(const analysis *a, const step *s, size_t first, size_t
     for (size_t i = 0; i < n; i++)
         tasks += path_at(a, first + i)->kind == SEGMENT_TASK || path_at(a, first + i)->kind == SEGMENT_COMM;
     report_short_name(names_text(&a->graph.s->names, top->words), name, sizeof name);
-    buf_printf(out, "%10.3f %+10.3f  %-14s", ms(head->from - s->start), ms(ns), phase_name((phase)head->phase));
+    buf_printf(out, "%10.3f %+10.3f  %-14s", ms(head->from - s->start), ms(ns),
+               phase_name((phase)head->phase));
     if (head->kind == SEGMENT_HOST || head->kind == SEGMENT_LAUNCH || head->kind == SEGMENT_RETURN)
-        buf_printf(out, " %s before %s: %s", segment_kind_name((segment_kind)head->kind), phase_name((phase)head->owner), name);
+        buf_printf(out, " %s before %s: %s", segment_kind_name((segment_kind)head->kind),
+                   phase_name((phase)head->owner), name);
     else if (tasks > 1)
         buf_printf(out, " %zu tasks, the longest %s %.3f", tasks, name, ms(top->to - top->from));
     else
@@ -286,15 +293,18 @@ static void put_path(const report *r, const analysis *a, buf *out)
     if (number == SIZE_MAX)
         return;
     const step *s = &a->steps[number];
-    buf_printf(out, "step %zu, %.3f ms%s\n%10s %10s\n", number, ms(s->end - s->start), r->only_step < 0 ? " (nearest to its bucket's median)" : "", "at", "for");
+    buf_printf(out, "step %zu, %.3f ms%s\n%10s %10s\n", number, ms(s->end - s->start),
+               r->only_step < 0 ? " (nearest to its bucket's median)" : "", "at", "for");
     size_t lines = 0;
     for (size_t i = 0; i < s->segments; i++) /* small stretches are told only where there is room */
-        lines += i == 0 || !joins_line(path_at(a, s->first_segment + i - 1), path_at(a, s->first_segment + i));
+        lines +=
+            i == 0 || !joins_line(path_at(a, s->first_segment + i - 1), path_at(a, s->first_segment + i));
     int64_t least = lines > LINES ? (s->end - s->start) / 200 : 0, left = 0;
     size_t left_lines = 0;
     for (size_t i = 0; i < s->segments;) {
         size_t n = 1;
-        while (i + n < s->segments && joins_line(path_at(a, s->first_segment + i), path_at(a, s->first_segment + i + n)))
+        while (i + n < s->segments &&
+               joins_line(path_at(a, s->first_segment + i), path_at(a, s->first_segment + i + n)))
             n++;
         int64_t ns = path_at(a, s->first_segment + i + n - 1)->to - path_at(a, s->first_segment + i)->from;
         if (ns >= least) {
@@ -306,7 +316,8 @@ static void put_path(const report *r, const analysis *a, buf *out)
         i += n;
     }
     if (left_lines > 0)
-        buf_printf(out, "%10s %+10.3f  in %zu stretches shorter than %.3f\n", "", ms(left), left_lines, ms(least));
+        buf_printf(out, "%10s %+10.3f  in %zu stretches shorter than %.3f\n", "", ms(left), left_lines,
+                   ms(least));
 }
 
 /* What the host did in the gaps of the shown step, summed by words. */
@@ -354,7 +365,8 @@ static void put_host_work(const report *r, const analysis *a, buf *out)
         uint8_t owner = list[top].owner;
         int64_t ns = list[top].ns;
         list[top] = list[shown];
-        buf_printf(out, "  %10.3f  before %-14s %.70s\n", ms(ns), phase_name((phase)owner), names_text(&a->graph.s->names, words));
+        buf_printf(out, "  %10.3f  before %-14s %.70s\n", ms(ns), phase_name((phase)owner),
+                   names_text(&a->graph.s->names, words));
     }
 }
 
@@ -381,8 +393,8 @@ static void put_forks(const analysis *a, buf *out)
         report_short_name(task_name(g, &g->tasks[list[i]->join]), join, sizeof join);
         report_short_name(task_name(g, &g->tasks[list[i]->won]), won, sizeof won);
         report_short_name(task_name(g, &g->tasks[list[i]->lost]), lost, sizeof lost);
-        buf_printf(out, "  %4ux %s waits for %s; %s had %.3f ms to spare (mean, %s)\n", list[i]->count, join, won, lost,
-                   ms(list[i]->slack_sum / list[i]->count), evidence_name((evidence)list[i]->how));
+        buf_printf(out, "  %4ux %s waits for %s; %s had %.3f ms to spare (mean, %s)\n", list[i]->count, join,
+                   won, lost, ms(list[i]->slack_sum / list[i]->count), evidence_name((evidence)list[i]->how));
     }
 }
 

@@ -70,7 +70,9 @@ static int take_phase(const rules *r, line *l, rule *out, foray_error *err)
     const char *word = next_word(l, (arena *)&r->memory);
     out->phase = word != NULL ? phase_parse(word) : -1;
     if (out->phase < 0)
-        return bad(l, err, "the last word must be a phase (draft, plan, target-verify, accept, sync, commit, draft-extend, decode, prefill, eager-tail)");
+        return bad(l, err,
+                   "the last word must be a phase (draft, plan, target-verify, accept, sync, commit, "
+                   "draft-extend, decode, prefill, eager-tail)");
     return FORAY_OK;
 }
 

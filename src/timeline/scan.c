@@ -32,7 +32,7 @@ struct scan {
     char *window; /* [room + PADDING] */
     size_t room;
     const char *mark, *p, *end;
-    uint64_t base; /* offset in the file of window[0] */
+    uint64_t base;               /* offset in the file of window[0] */
     bool all_read, list_is_file; /* the list is the outermost value */
     bool keep_meta;
     scan_place place;
@@ -421,7 +421,8 @@ static void note_damage(scan *s)
 /* Does an event seem to start at this brace? Keys of events are few. */
 static bool looks_like_event(const char *brace)
 {
-    static const char *const firsts[] = { "\"ph\"", "\"name\"", "\"cat\"", "\"pid\"", "\"ts\"", "\"tid\"", "\"args\"", "\"dur\"" };
+    static const char *const firsts[] = { "\"ph\"", "\"name\"", "\"cat\"",  "\"pid\"",
+                                          "\"ts\"", "\"tid\"",  "\"args\"", "\"dur\"" };
     const char *p = skip_space(brace + 1);
     for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++)
         if (strncmp(p, firsts[i], strlen(firsts[i])) == 0)

@@ -44,12 +44,14 @@ int session_finish(session *s, foray_error *err)
     if (alone) {
         rc = settle_add_group(&s->groups, s->input.steps.entries[0].rank, err);
         if (rc == FORAY_OK)
-            rc = records_analyse(&s->input.events, &s->groups, &s->input.steps, s->input.steps.entries[0].rank, &s->analyses[0], err);
+            rc = records_analyse(&s->input.events, &s->groups, &s->input.steps,
+                                 s->input.steps.entries[0].rank, &s->analyses[0], err);
         s->made += rc == FORAY_OK;
         return rc;
     }
     for (; s->made < s->count && rc == FORAY_OK; s->made += rc == FORAY_OK)
-        rc = analyse(&s->input.events, &s->groups, &s->rules, &s->input.steps, (uint32_t)s->made, &s->analyses[s->made], err);
+        rc = analyse(&s->input.events, &s->groups, &s->rules, &s->input.steps, (uint32_t)s->made,
+                     &s->analyses[s->made], err);
     return rc;
 }
 

@@ -23,7 +23,8 @@ static bool holds(const char *text, const char *piece)
 /* A call of a device's library, by its name. */
 static event_kind classify_call(const char *n)
 {
-    if (holds(n, "GraphLaunch") || holds(n, "RIExecute") || holds(n, "ModelExecute") || holds(n, "mdlExecute"))
+    if (holds(n, "GraphLaunch") || holds(n, "RIExecute") || holds(n, "ModelExecute") ||
+        holds(n, "mdlExecute"))
         return EVENT_GRAPH_LAUNCH;
     if (holds(n, "Synchronize"))
         return EVENT_SYNC_CALL;
@@ -52,10 +53,11 @@ static event_kind classify_ascend_task(const char *type, const char *name)
         return EVENT_WAIT;
     if (strncmp(type, "EVENT_RECORD", 12) == 0 || strcmp(name, "EVENT_RECORD") == 0)
         return EVENT_RECORD;
-    if (strncmp(name, "Notify_Wait", 11) == 0 || strcmp(type, "Notify Wait") == 0 || strncmp(type, "NOTIFY_WAIT", 11) == 0)
+    if (strncmp(name, "Notify_Wait", 11) == 0 || strcmp(type, "Notify Wait") == 0 ||
+        strncmp(type, "NOTIFY_WAIT", 11) == 0)
         return EVENT_NOTIFY_WAIT;
-    if (strncmp(type, "NOTIFY", 6) == 0 || strncmp(type, "Notify", 6) == 0 || strcmp(type, "Write Value") == 0 ||
-        strncmp(type, "PLACE_HOLDER", 12) == 0)
+    if (strncmp(type, "NOTIFY", 6) == 0 || strncmp(type, "Notify", 6) == 0 ||
+        strcmp(type, "Write Value") == 0 || strncmp(type, "PLACE_HOLDER", 12) == 0)
         return EVENT_MARK;
     if (holds(type, "SDMA") || holds(type, "DMA_SQE") || holds(name, "MEMCPY") || holds(type, "MEMCPY"))
         return EVENT_COPY;
@@ -130,8 +132,8 @@ static void find_lane_roles(store *s)
 typedef struct {
     store *s;
     const rules *r;
-    uint8_t *call;     /* [names] event_kind + 1 of a call so named; 0: not asked yet */
-    uint8_t *is_comm;  /* [names] 1 no, 2 yes; 0: not asked yet */
+    uint8_t *call;    /* [names] event_kind + 1 of a call so named; 0: not asked yet */
+    uint8_t *is_comm; /* [names] 1 no, 2 yes; 0: not asked yet */
     size_t names;
 } classes;
 
@@ -154,8 +156,7 @@ static event_kind ascend_kind(classes *c, const event *e, const lane *l)
     const char *name = store_name(c->s, e);
     const event_detail *d = store_more(c->s, e);
     switch (l->role) {
-    case LANE_STREAM:
-    {
+    case LANE_STREAM: {
         event_kind k = classify_ascend_task(d != NULL ? lane_text(c->s, d->task_type) : "", name);
         return (k == EVENT_COPY || k == EVENT_KERNEL) && d != NULL && d->collective != 0 ? EVENT_COMM : k;
     }
@@ -289,7 +290,8 @@ static int match_planes(store *s, foray_error *err)
     size_t planes = list_plane_tasks(s, LANE_PLANE, NULL), tasks = list_plane_tasks(s, LANE_STREAM, NULL);
     if (planes == 0 || tasks == 0)
         return FORAY_OK;
-    plane_task *p = mem_alloc(MEM_RECORDS, planes * sizeof *p), *t = mem_alloc(MEM_RECORDS, tasks * sizeof *t);
+    plane_task *p = mem_alloc(MEM_RECORDS, planes * sizeof *p),
+               *t = mem_alloc(MEM_RECORDS, tasks * sizeof *t);
     int rc = FORAY_OK;
     if (p == NULL || t == NULL) {
         rc = fail(err, FORAY_ENOMEM, "out of memory for %zu communication tasks", planes);
@@ -343,8 +345,13 @@ static int add_group(settled *t, uint32_t p, int rank, bool guessed, const part 
 {
     if (!list_reserve(&t->groups, &t->group_cap, t->group_count + 1, sizeof *t->groups))
         return -1;
-    t->groups[t->group_count] = (group) { .rank = rank, .rank_guessed = guessed, .first_part = p, .format = from->format,
-                                          .base_ns = from->base_ns, .first_ns = INT64_MAX, .last_ns = INT64_MIN };
+    t->groups[t->group_count] = (group) { .rank = rank,
+                                          .rank_guessed = guessed,
+                                          .first_part = p,
+                                          .format = from->format,
+                                          .base_ns = from->base_ns,
+                                          .first_ns = INT64_MAX,
+                                          .last_ns = INT64_MIN };
     return (int)t->group_count++;
 }
 
@@ -358,14 +365,15 @@ static int group_of_part(const store *s, settled *t, uint32_t p)
         const part *other = &s->parts[t->groups[g].first_part];
         if (t->groups[g].format != me->format)
             continue;
-        if (rank >= 0 ? t->groups[g].rank == rank && !t->groups[g].rank_guessed : t->groups[g].rank_guessed && other->base_ns == me->base_ns) {
+        if (rank >= 0 ? t->groups[g].rank == rank && !t->groups[g].rank_guessed
+                      : t->groups[g].rank_guessed && other->base_ns == me->base_ns) {
             if (rank >= 0)
                 return (int)g;
             for (size_t i = 0; i < s->lane_count; i++)
                 for (size_t j = 0; j < s->lane_count; j++)
                     if (s->lanes[i].part == p && s->lanes[j].part == t->groups[g].first_part &&
-                        s->lanes[i].role == LANE_HOST && s->lanes[j].role == LANE_HOST && s->lanes[i].pid == s->lanes[j].pid &&
-                        s->lanes[i].tid == s->lanes[j].tid)
+                        s->lanes[i].role == LANE_HOST && s->lanes[j].role == LANE_HOST &&
+                        s->lanes[i].pid == s->lanes[j].pid && s->lanes[i].tid == s->lanes[j].tid)
                         return (int)g;
         }
     }
@@ -384,7 +392,8 @@ static void merge_lanes(store *s, settled *t, uint32_t *alias)
                 l->role != o->role)
                 continue;
             bool same = l->pid == o->pid && l->part != o->part;
-            bool one_thread = l->role == LANE_HOST && l->part == o->part && s->parts[l->part].format == FORMAT_ASCEND;
+            bool one_thread =
+                l->role == LANE_HOST && l->part == o->part && s->parts[l->part].format == FORMAT_ASCEND;
             if (same || one_thread) {
                 alias[i] = (uint32_t)j;
                 s->lanes[j].events += l->events;
@@ -571,7 +580,9 @@ done:
 int settle_add_group(settled *t, int rank, foray_error *err)
 {
     part none = { .format = FORMAT_STEPS };
-    return add_group(t, 0, rank < 0 ? 0 : rank, rank < 0, &none) < 0 ? fail(err, FORAY_ENOMEM, "out of memory") : FORAY_OK;
+    return add_group(t, 0, rank < 0 ? 0 : rank, rank < 0, &none) < 0
+               ? fail(err, FORAY_ENOMEM, "out of memory")
+               : FORAY_OK;
 }
 
 void settle_free(settled *t)

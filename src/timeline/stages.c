@@ -25,8 +25,9 @@ typedef struct {
     const store *s;
     uint8_t *rule_phase; /* [names] phase + 2 of the stage rule that fits; 1: none; 0: not asked */
     size_t names, events;
-    uint8_t *phase;      /* [events] of launches and queue entries; NO_PHASE */
-    uint32_t *entry;     /* [events] of launches from the queue: the Enqueue event + 1; NULL: no queue in the file */
+    uint8_t *phase; /* [events] of launches and queue entries; NO_PHASE */
+    uint32_t
+        *entry; /* [events] of launches from the queue: the Enqueue event + 1; NULL: no queue in the file */
 } sweep;
 
 static uint8_t phase_of_name(sweep *w, uint32_t name)
@@ -117,7 +118,8 @@ int stages_by_annotation(analysis *a, const rules *r, foray_error *err)
     } else {
         memset(w.phase, NO_PHASE, w.events);
         bool ascend = g->t->groups[g->group].format == FORMAT_ASCEND;
-        for (int queue = 0; queue < 2; queue++) /* the queue's own threads come second: they look their entries up */
+        for (int queue = 0; queue < 2;
+             queue++) /* the queue's own threads come second: they look their entries up */
             for (size_t l = 0; l < g->t->lanes; l++)
                 if (g->t->lane_group[l] == g->group && g->s->lanes[l].role == LANE_HOST &&
                     (w.entry != NULL && has_kind(&w, l, EVENT_DEQUEUE)) == (queue == 1))
@@ -144,7 +146,8 @@ static uint32_t find_verify(const task_graph *g, size_t first, size_t last)
     uint32_t best = 0;
     for (size_t r = first; r < last; r++) {
         const replay *x = &g->replays[r];
-        bool known = x->phase_how == HOW_EXACT && (x->phase == PHASE_TARGET_VERIFY || x->phase == PHASE_DECODE);
+        bool known =
+            x->phase_how == HOW_EXACT && (x->phase == PHASE_TARGET_VERIFY || x->phase == PHASE_DECODE);
         if (known)
             return (uint32_t)r + 1;
         if (x->phase_how != HOW_EXACT && (best == 0 || x->sum_ns > g->replays[best - 1].sum_ns))
@@ -231,7 +234,8 @@ int stages_by_order(analysis *a, const rules *r, foray_error *err)
     for (size_t i = 0; i < g->count; i++) {
         task *x = &g->tasks[i];
         if (x->phase_how == HOW_NONE && x->replay != 0 && g->replays[x->replay - 1].phase_how != HOW_NONE)
-            set_phase(x, (phase)g->replays[x->replay - 1].phase, (evidence)g->replays[x->replay - 1].phase_how);
+            set_phase(x, (phase)g->replays[x->replay - 1].phase,
+                      (evidence)g->replays[x->replay - 1].phase_how);
         else if (x->phase_how == HOW_NONE && x->step != 0) {
             uint32_t v = verify_of[x->step - 1];
             int64_t draft = a->steps[x->step - 1].start;

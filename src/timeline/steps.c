@@ -53,7 +53,8 @@ static int step_rule(const finder *f, int set, uint32_t name)
 {
     const char *text = names_text(&f->a->graph.s->names, name);
     for (size_t i = 0; i < f->r->count; i++)
-        if (f->r->rules[i].kind == RULE_STEP && f->r->rules[i].set == set && names_match(f->r->rules[i].pattern, text))
+        if (f->r->rules[i].kind == RULE_STEP && f->r->rules[i].set == set &&
+            names_match(f->r->rules[i].pattern, text))
             return (int)i;
     return -1;
 }
@@ -67,7 +68,8 @@ static int collect_from_lane(finder *f, int set, size_t l, bool keep, size_t *ro
     *rounds = 0;
     for (size_t i = g->t->first[l]; i < g->t->first[l + 1]; i++) {
         const event *e = store_event(g->s, g->t->order[i]);
-        if (e->kind != EVENT_ANNOTATION && !(e->kind == EVENT_OP && g->t->groups[g->group].format == FORMAT_ASCEND))
+        if (e->kind != EVENT_ANNOTATION &&
+            !(e->kind == EVENT_OP && g->t->groups[g->group].format == FORMAT_ASCEND))
             continue;
         if (f->rule_of[e->name] == 0)
             f->rule_of[e->name] = (int16_t)(step_rule(f, set, e->name) + 2);
@@ -77,7 +79,10 @@ static int collect_from_lane(finder *f, int set, size_t l, bool keep, size_t *ro
         until = event_end(e);
         found++;
         *rounds += !f->r->rules[which].prefill;
-        if (keep && !add_opener(f, (opener) { .asked = e->start, .event = g->t->order[i] + 1, .label = e->name, .round = -1,
+        if (keep && !add_opener(f, (opener) { .asked = e->start,
+                                              .event = g->t->order[i] + 1,
+                                              .label = e->name,
+                                              .round = -1,
                                               .prefill = f->r->rules[which].prefill }))
             return -1;
     }
@@ -105,7 +110,9 @@ static int open_by_annotation(finder *f, bool prefill_alone, foray_error *err)
         size_t rounds;
         f->a->boundary = BOUNDARY_ANNOTATION;
         f->a->boundary_set = f->r->sets[set];
-        return collect_from_lane(f, (int)set, best, true, &rounds) < 0 ? fail(err, FORAY_ENOMEM, "out of memory for steps") : FORAY_OK;
+        return collect_from_lane(f, (int)set, best, true, &rounds) < 0
+                   ? fail(err, FORAY_ENOMEM, "out of memory for steps")
+                   : FORAY_OK;
     }
     return FORAY_OK;
 }
@@ -124,7 +131,8 @@ typedef struct {
 static size_t kind_of(const replay_kind *kinds, size_t count, const replay *r)
 {
     size_t k = 0;
-    while (k < count && (r->graph >= 0 ? kinds[k].graph != r->graph : kinds[k].signature != r->signature || kinds[k].graph >= 0))
+    while (k < count && (r->graph >= 0 ? kinds[k].graph != r->graph
+                                       : kinds[k].signature != r->signature || kinds[k].graph >= 0))
         k++;
     return k;
 }
@@ -148,7 +156,8 @@ static size_t sort_kinds(const task_graph *g, replay_kind *kinds)
         kinds[k].sum_ns += r->sum_ns;
     }
     for (size_t k = 0; k < n; k++)
-        most = kinds[k].sum_ns / (int64_t)kinds[k].count > most ? kinds[k].sum_ns / (int64_t)kinds[k].count : most;
+        most = kinds[k].sum_ns / (int64_t)kinds[k].count > most ? kinds[k].sum_ns / (int64_t)kinds[k].count
+                                                                : most;
     for (size_t k = 0; k < n; k++)
         kinds[k].big = kinds[k].sum_ns / (int64_t)kinds[k].count >= most / 3;
     return n;
@@ -167,7 +176,9 @@ static int64_t eager_work(const task_graph *g, int64_t from, int64_t to)
             high = middle;
     }
     for (; low < g->count && g->tasks[low].start < to; low++)
-        sum += g->tasks[low].replay == 0 && event_is_work(g->tasks[low].kind) ? g->tasks[low].end - g->tasks[low].start : 0;
+        sum += g->tasks[low].replay == 0 && event_is_work(g->tasks[low].kind)
+                   ? g->tasks[low].end - g->tasks[low].start
+                   : 0;
     return sum;
 }
 
@@ -203,7 +214,9 @@ static int open_by_graph(finder *f, foray_error *err)
         bool speculative = small * 2 >= big;
         if (speculative && between > 0) {
             size_t first = last == SIZE_MAX ? 0 : last + 1;
-            bool extend = last != SIZE_MAX && (between >= 2 || eager_work(g, g->replays[last].end, g->replays[first].start) * 5 < g->replays[first].sum_ns);
+            bool extend = last != SIZE_MAX &&
+                          (between >= 2 || eager_work(g, g->replays[last].end, g->replays[first].start) * 5 <
+                                               g->replays[first].sum_ns);
             opens = first + extend < i ? first + extend : i;
             for (size_t j = first; j < i; j++) {
                 g->replays[j].phase = j < opens ? PHASE_DRAFT_EXTEND : PHASE_DRAFT;
@@ -216,8 +229,10 @@ static int open_by_graph(finder *f, foray_error *err)
             return fail(err, FORAY_ENOMEM, "out of memory for steps");
         last = i;
     }
-    for (size_t i = g->replay_count; i-- > 0 && g->replays[i].phase_how == HOW_NONE;) { /* behind the last pass */
-        g->replays[i].phase = i > 0 && g->replays[i - 1].phase_how != HOW_NONE ? PHASE_DRAFT_EXTEND : PHASE_DRAFT;
+    for (size_t i = g->replay_count;
+         i-- > 0 && g->replays[i].phase_how == HOW_NONE;) { /* behind the last pass */
+        g->replays[i].phase =
+            i > 0 && g->replays[i - 1].phase_how != HOW_NONE ? PHASE_DRAFT_EXTEND : PHASE_DRAFT;
         g->replays[i].phase_how = HOW_INFERRED;
     }
     f->a->boundary = BOUNDARY_GRAPH;
@@ -241,15 +256,21 @@ static int steps_by_round(analysis *a, foray_error *err)
         if (d != NULL && d->phase >= 0 && d->phase != PHASE_PREFILL && d->round == open_round)
             prefill = false;
         bool published = x != NULL && strcmp(task_name(g, x), "publish") == 0;
-        if ((!published && x != NULL) || (x == NULL && (open_round < 0 || g->tasks[g->by_end[g->count - 1]].end <= from)))
+        if ((!published && x != NULL) ||
+            (x == NULL && (open_round < 0 || g->tasks[g->by_end[g->count - 1]].end <= from)))
             continue;
         if (!list_reserve(&a->steps, &a->step_cap, a->step_count + 1, sizeof *a->steps))
             return fail(err, FORAY_ENOMEM, "out of memory for steps");
         int64_t to = x != NULL ? x->end : g->tasks[g->by_end[g->count - 1]].end;
         if (to <= from)
             continue;
-        a->steps[a->step_count++] = (step) { .start = from, .end = to, .round = d != NULL ? d->round : open_round, .prefill = prefill,
-                                             .requests = -1, .rows = d != NULL ? d->rows : -1, .bucket = -1,
+        a->steps[a->step_count++] = (step) { .start = from,
+                                             .end = to,
+                                             .round = d != NULL ? d->round : open_round,
+                                             .prefill = prefill,
+                                             .requests = -1,
+                                             .rows = d != NULL ? d->rows : -1,
+                                             .bucket = -1,
                                              .reason = x == NULL ? STEP_LAST : STEP_KEPT };
         from = to;
         open_round = -1;
@@ -277,7 +298,9 @@ static size_t opener_before(const finder *f, int64_t asked)
 static int number_behind(const char *label, const char *mark)
 {
     const char *p = strstr(label, mark);
-    return p != NULL && p[strlen(mark)] >= '0' && p[strlen(mark)] <= '9' ? (int)strtol(p + strlen(mark), NULL, 10) : -1;
+    return p != NULL && p[strlen(mark)] >= '0' && p[strlen(mark)] <= '9'
+               ? (int)strtol(p + strlen(mark), NULL, 10)
+               : -1;
 }
 
 static void read_label(const store *s, step *x)
@@ -293,7 +316,8 @@ static int make_steps(finder *f, foray_error *err)
 {
     analysis *a = f->a;
     task_graph *g = &a->graph;
-    int64_t *first = mem_alloc(MEM_RECORDS, (f->count + 1) * sizeof *first); /* start of an opener's first task */
+    int64_t *first =
+        mem_alloc(MEM_RECORDS, (f->count + 1) * sizeof *first); /* start of an opener's first task */
     if (first == NULL)
         return fail(err, FORAY_ENOMEM, "out of memory for steps");
     for (size_t o = 0; o < f->count; o++)
@@ -310,8 +334,14 @@ static int make_steps(finder *f, foray_error *err)
     for (size_t o = 0; o < f->count && rc == FORAY_OK; o++) {
         const opener *from = &f->list[o];
         const event *e = from->event != 0 ? store_event(g->s, from->event - 1) : NULL;
-        step x = { .start = first[o], .opener = from->event, .label = from->label, .round = from->round, .prefill = from->prefill,
-                   .requests = -1, .rows = -1, .bucket = -1 };
+        step x = { .start = first[o],
+                   .opener = from->event,
+                   .label = from->label,
+                   .round = from->round,
+                   .prefill = from->prefill,
+                   .requests = -1,
+                   .rows = -1,
+                   .bucket = -1 };
         if (x.start == INT64_MAX)
             x.reason = STEP_NO_TASKS;
         if (x.start == INT64_MAX || (o == 0 && e != NULL && e->start < x.start))
@@ -334,7 +364,8 @@ static int make_steps(finder *f, foray_error *err)
         z->end = last_end > z->start ? last_end : z->start;
         if (a->step_count > 1) {
             z->reason = z->reason == STEP_KEPT ? STEP_LAST : z->reason;
-            a->steps[0].reason = a->steps[0].reason == STEP_KEPT && f->list[0].event == 0 ? STEP_FIRST : a->steps[0].reason;
+            a->steps[0].reason =
+                a->steps[0].reason == STEP_KEPT && f->list[0].event == 0 ? STEP_FIRST : a->steps[0].reason;
         }
     }
     mem_free(MEM_RECORDS, first, (f->count + 1) * sizeof *first);
@@ -355,7 +386,8 @@ static int one_step(analysis *a, foray_error *err)
     for (size_t i = 0; i < g->count; i++) /* from the first launch: before it nothing was asked for */
         from = g->tasks[i].asked < from ? g->tasks[i].asked : from;
     a->boundary = BOUNDARY_WHOLE;
-    a->steps[a->step_count++] = (step) { .start = from, .end = to, .round = -1, .requests = -1, .rows = -1, .bucket = -1 };
+    a->steps[a->step_count++] =
+        (step) { .start = from, .end = to, .round = -1, .requests = -1, .rows = -1, .bucket = -1 };
     return FORAY_OK;
 }
 

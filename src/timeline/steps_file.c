@@ -103,13 +103,36 @@ static bool take_phases(json_reader *r, step_entry *e)
     return r->kind == JR_OBJECT_END;
 }
 
-typedef enum { KEY_CT, KEY_BS, KEY_TOKENS, KEY_CPU, KEY_GPU, KEY_DRAFT, KEY_VERIFY, KEY_RANK, KEY_KIND, KEY_WALL, KEY_PHASES, KEY_REQS, KEY_OTHER } record_key;
+typedef enum {
+    KEY_CT,
+    KEY_BS,
+    KEY_TOKENS,
+    KEY_CPU,
+    KEY_GPU,
+    KEY_DRAFT,
+    KEY_VERIFY,
+    KEY_RANK,
+    KEY_KIND,
+    KEY_WALL,
+    KEY_PHASES,
+    KEY_REQS,
+    KEY_OTHER
+} record_key;
 
 static record_key find_key(const json_reader *r)
 {
-    static const char *const keys[KEY_OTHER] = { "forward_ct", "bs", "num_verify_tokens", "step_cpu_ms", "step_gpu_ms",
-                                                 "draft_gpu_ms", "target_verify_gpu_ms", "rank", "kind", "wall_ns",
-                                                 "phases_ns", "reqs" };
+    static const char *const keys[KEY_OTHER] = { "forward_ct",
+                                                 "bs",
+                                                 "num_verify_tokens",
+                                                 "step_cpu_ms",
+                                                 "step_gpu_ms",
+                                                 "draft_gpu_ms",
+                                                 "target_verify_gpu_ms",
+                                                 "rank",
+                                                 "kind",
+                                                 "wall_ns",
+                                                 "phases_ns",
+                                                 "reqs" };
     int k = 0;
     while (k < KEY_OTHER && !json_reader_is(r, keys[k]))
         k++;
@@ -119,8 +142,16 @@ static record_key find_key(const json_reader *r)
 /* Reads one record whose opening brace was just read. False: the JSON is broken. */
 static bool take_record(json_reader *r, step_entry *e)
 {
-    *e = (step_entry) { .forward_ct = -1, .rank = -1, .requests = -1, .verify_tokens = -1, .decode = true, .wall_ns = -1,
-                        .step_ns = -1, .draft_ns = -1, .verify_ns = -1, .commit_sum = -1 };
+    *e = (step_entry) { .forward_ct = -1,
+                        .rank = -1,
+                        .requests = -1,
+                        .verify_tokens = -1,
+                        .decode = true,
+                        .wall_ns = -1,
+                        .step_ns = -1,
+                        .draft_ns = -1,
+                        .verify_ns = -1,
+                        .commit_sum = -1 };
     int64_t cpu_ns = -1;
     while (json_reader_next(r) == JR_KEY) {
         record_key k = find_key(r);
@@ -237,7 +268,8 @@ static int read_answer(steps_file *f, steps_source *from, json_reader *r, int de
             }
         }
     } else if (r->kind == JR_ARRAY) {
-        while (rc == FORAY_OK && json_reader_next(r) != JR_ARRAY_END && r->kind != JR_ERROR && r->kind != JR_END) {
+        while (rc == FORAY_OK && json_reader_next(r) != JR_ARRAY_END && r->kind != JR_ERROR &&
+               r->kind != JR_END) {
             if (r->kind == JR_OBJECT || r->kind == JR_ARRAY)
                 rc = read_answer(f, from, r, depth + 1, err);
         }
@@ -255,7 +287,8 @@ int steps_file_read(steps_file *f, const char *path, const char *text, size_t by
     const char *end = memchr(text, '\n', bytes);
     size_t line = end != NULL ? (size_t)(end - text) : bytes;
     int rc;
-    if (holds(text, line < 65536 ? line : 65536, "internal_states") || holds(text, bytes < 65536 ? bytes : 65536, "dspark_info_record") ||
+    if (holds(text, line < 65536 ? line : 65536, "internal_states") ||
+        holds(text, bytes < 65536 ? bytes : 65536, "dspark_info_record") ||
         holds(text, line, "\"records\"")) {
         uint8_t stack[DEPTH];
         json_reader r;
@@ -270,7 +303,8 @@ int steps_file_read(steps_file *f, const char *path, const char *text, size_t by
         rc = read_lines(f, &from, text, bytes, err);
     }
     if (rc == FORAY_OK && from.count == 0)
-        rc = fail(err, FORAY_EFILE, "%s: no step record in it%s", path, from.bad_lines > 0 ? " (its lines are no JSON objects)" : "");
+        rc = fail(err, FORAY_EFILE, "%s: no step record in it%s", path,
+                  from.bad_lines > 0 ? " (its lines are no JSON objects)" : "");
     if (rc != FORAY_OK) {
         f->count = from.first;
         mem_free(MEM_RECORDS, from.path, strlen(path) + 1);

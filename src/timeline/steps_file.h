@@ -24,8 +24,8 @@ typedef struct {
 } step_entry;
 
 typedef struct {
-    char *path;         /* owned */
-    char *manifest;     /* owned; the first line or the envelope without records; "" */
+    char *path;     /* owned */
+    char *manifest; /* owned; the first line or the envelope without records; "" */
     size_t manifest_bytes;
     bool foray, truncated;
     uint64_t bad_lines, first_bad;

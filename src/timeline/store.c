@@ -37,7 +37,8 @@ static const char *const kind_names[EVENT_KINDS] = {
     [EVENT_SYNC_NOTE] = "sync note",
 };
 
-static const char *const format_names[] = { "unknown", "kineto", "ascend", "foray", "nsys", "graph-dump", "steps" };
+static const char *const format_names[] = { "unknown", "kineto",     "ascend", "foray",
+                                            "nsys",    "graph-dump", "steps" };
 
 const char *event_kind_name(event_kind k)
 {
@@ -170,9 +171,19 @@ event_detail *store_detail(store *s, event *e)
         return NULL;
     }
     event_detail *d = &s->details[s->detail_count];
-    *d = (event_detail) { .graph = -1, .node = -1, .stream = -1, .task = -1, .round = -1, .ready = INT64_MIN,
-                          .sequence = -1, .rows = -1, .waited_event = -1, .src_rank = -1, .dst_rank = -1,
-                          .wait_stream = -1, .phase = -1 };
+    *d = (event_detail) { .graph = -1,
+                          .node = -1,
+                          .stream = -1,
+                          .task = -1,
+                          .round = -1,
+                          .ready = INT64_MIN,
+                          .sequence = -1,
+                          .rows = -1,
+                          .waited_event = -1,
+                          .src_rank = -1,
+                          .dst_rank = -1,
+                          .wait_stream = -1,
+                          .phase = -1 };
     e->more = (uint32_t)++s->detail_count;
     return d;
 }

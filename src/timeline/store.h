@@ -73,13 +73,13 @@ _Static_assert(sizeof(event) == 32, "events are many");
 
 /* -1 or 0 where a field is unknown, as said. */
 typedef struct {
-    int64_t graph, node;    /* graph or model identity and node; -1 */
-    int64_t stream, task;   /* as the file numbers them; -1 */
-    int64_t round;          /* foray's step; -1 */
-    int64_t ready;          /* foray: when its edges were done; INT64_MIN */
-    int64_t sequence;       /* of a collective in its group; -1 */
-    uint32_t record_link;   /* of a wait: the call that recorded its event; 0 */
-    uint32_t task_type;     /* name; 0 */
+    int64_t graph, node;        /* graph or model identity and node; -1 */
+    int64_t stream, task;       /* as the file numbers them; -1 */
+    int64_t round;              /* foray's step; -1 */
+    int64_t ready;              /* foray: when its edges were done; INT64_MIN */
+    int64_t sequence;           /* of a collective in its group; -1 */
+    uint32_t record_link;       /* of a wait: the call that recorded its event; 0 */
+    uint32_t task_type;         /* name; 0 */
     uint32_t collective, group; /* names; 0 */
     int32_t rows, waited_event; /* -1 */
     int32_t src_rank, dst_rank; /* -1 */
@@ -90,39 +90,47 @@ typedef struct {
 typedef enum { LANE_UNKNOWN, LANE_HOST, LANE_STREAM, LANE_COLLECTIVE, LANE_PLANE, LANE_DERIVED } lane_role;
 
 typedef struct {
-    uint32_t part, pid, tid;      /* pid and tid: their text's names */
-    uint32_t process, thread;     /* display names; 0: none */
-    int32_t process_lane;         /* the lane that carries the process' name */
+    uint32_t part, pid, tid;  /* pid and tid: their text's names */
+    uint32_t process, thread; /* display names; 0: none */
+    int32_t process_lane;     /* the lane that carries the process' name */
     lane_role role;
     int64_t device, stream; /* of a stream; -1 */
     uint32_t events;
 } lane;
 
-typedef enum { FORMAT_UNKNOWN, FORMAT_KINETO, FORMAT_ASCEND, FORMAT_FORAY, FORMAT_NSYS, FORMAT_DUMP, FORMAT_STEPS } trace_format;
+typedef enum {
+    FORMAT_UNKNOWN,
+    FORMAT_KINETO,
+    FORMAT_ASCEND,
+    FORMAT_FORAY,
+    FORMAT_NSYS,
+    FORMAT_DUMP,
+    FORMAT_STEPS
+} trace_format;
 
 const char *trace_format_name(trace_format f);
 
 /* What was wrong with a file, counted; each has a fixed line in the report. */
 typedef enum {
-    FAULT_TRUNCATED,     /* the text ends inside */
-    FAULT_PACKING,       /* the compressed data is damaged or cut */
-    FAULT_DAMAGED,       /* events that could not be read */
-    FAULT_BAD_ESCAPES,   /* \x and the like in strings */
-    FAULT_BAD_TIME,      /* events whose time is no number */
-    FAULT_UNFINISHED,    /* no or a negative duration */
-    FAULT_ABSURD,        /* longer than everything else together */
-    FAULT_UNPAIRED,      /* begin without end, or end without begin */
-    FAULT_NO_LINK,       /* tasks without a call that launched them */
-    FAULT_LOST_LAUNCH,   /* launches whose tasks are not there */
-    FAULT_LOST_REPLAY,   /* graph launches without any node */
-    FAULT_THIN_REPLAY,   /* replays with fewer nodes than their like */
-    FAULT_SAME_LINK,     /* one correlation on several launches */
-    FAULT_EARLY_TASK,    /* task that starts before its launch does */
-    FAULT_OVERLAP,       /* overlapping tasks on one stream */
-    FAULT_DUPLICATE,     /* tasks listed twice in the file */
-    FAULT_UNRESOLVED,    /* blocking waits whose record was not found */
-    FAULT_LOST_TASKS,    /* the recorder itself says that it lost some */
-    FAULT_CAPTURE,       /* the file shows graph capture */
+    FAULT_TRUNCATED,   /* the text ends inside */
+    FAULT_PACKING,     /* the compressed data is damaged or cut */
+    FAULT_DAMAGED,     /* events that could not be read */
+    FAULT_BAD_ESCAPES, /* \x and the like in strings */
+    FAULT_BAD_TIME,    /* events whose time is no number */
+    FAULT_UNFINISHED,  /* no or a negative duration */
+    FAULT_ABSURD,      /* longer than everything else together */
+    FAULT_UNPAIRED,    /* begin without end, or end without begin */
+    FAULT_NO_LINK,     /* tasks without a call that launched them */
+    FAULT_LOST_LAUNCH, /* launches whose tasks are not there */
+    FAULT_LOST_REPLAY, /* graph launches without any node */
+    FAULT_THIN_REPLAY, /* replays with fewer nodes than their like */
+    FAULT_SAME_LINK,   /* one correlation on several launches */
+    FAULT_EARLY_TASK,  /* task that starts before its launch does */
+    FAULT_OVERLAP,     /* overlapping tasks on one stream */
+    FAULT_DUPLICATE,   /* tasks listed twice in the file */
+    FAULT_UNRESOLVED,  /* blocking waits whose record was not found */
+    FAULT_LOST_TASKS,  /* the recorder itself says that it lost some */
+    FAULT_CAPTURE,     /* the file shows graph capture */
     FAULT_COUNT
 } fault;
 
@@ -134,7 +142,8 @@ typedef struct {
     int64_t shift_ns; /* added to its times to stand on the clock of the first part */
     bool truncated_list;
     uint64_t bytes, packed_bytes, events, tasks;
-    uint64_t faults[FAULT_COUNT], fault_at[FAULT_COUNT]; /* how often; byte offset of the first, where it has one */
+    uint64_t faults[FAULT_COUNT],
+        fault_at[FAULT_COUNT]; /* how often; byte offset of the first, where it has one */
     char problem[160];
     char *manifest; /* owned: foray's, as JSON; NULL: none */
     size_t manifest_bytes;

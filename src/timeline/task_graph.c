@@ -29,7 +29,8 @@ uint32_t task_graph_call(const task_graph *g, uint32_t link)
 {
     if (g->call_slots == 0 || link == 0)
         return 0;
-    for (size_t at = link_hash(link) & (g->call_slots - 1); g->call_slot[at] != 0; at = (at + 1) & (g->call_slots - 1)) {
+    for (size_t at = link_hash(link) & (g->call_slots - 1); g->call_slot[at] != 0;
+         at = (at + 1) & (g->call_slots - 1)) {
         uint32_t c = g->call_slot[at];
         if (store_event(g->s, g->call_event[c - 1])->link == link)
             return c;
@@ -86,7 +87,8 @@ uint32_t task_graph_entry(const task_graph *g, uint32_t link)
 {
     if (g->entry_slots == 0 || link == 0)
         return 0;
-    for (size_t at = link_hash(link) & (g->entry_slots - 1); g->entry_slot[at] != 0; at = (at + 1) & (g->entry_slots - 1))
+    for (size_t at = link_hash(link) & (g->entry_slots - 1); g->entry_slot[at] != 0;
+         at = (at + 1) & (g->entry_slots - 1))
         if (store_event(g->s, g->entry_slot[at] - 1)->link == link)
             return g->entry_slot[at];
     return 0;
@@ -181,8 +183,9 @@ static void take_tasks(task_graph *g)
             const event *e = store_event(g->s, index);
             if (!event_is_task(e->kind) || (e->flags & EVENT_DUPLICATE) != 0)
                 continue;
-            g->tasks[n++] = (task) { .start = e->start, .end = event_end(e), .event = index, .lane = (uint16_t)l,
-                                     .kind = e->kind };
+            g->tasks[n++] = (task) {
+                .start = e->start, .end = event_end(e), .event = index, .lane = (uint16_t)l, .kind = e->kind
+            };
         }
     }
     g->count = n;
@@ -315,8 +318,12 @@ static uint32_t add_replay(task_graph *g, uint32_t launch, int64_t graph, uint32
 {
     if (!list_reserve(&g->replays, &g->replay_cap, g->replay_count + 1, sizeof *g->replays))
         return 0;
-    g->replays[g->replay_count] = (replay) { .launch = launch, .graph = graph, .first = first, .start = INT64_MAX,
-                                             .end = INT64_MIN, .busy_end = INT64_MIN };
+    g->replays[g->replay_count] = (replay) { .launch = launch,
+                                             .graph = graph,
+                                             .first = first,
+                                             .start = INT64_MAX,
+                                             .end = INT64_MIN,
+                                             .busy_end = INT64_MIN };
     return (uint32_t)++g->replay_count;
 }
 
@@ -351,7 +358,8 @@ static bool continues(const task_graph *g, const open_replay *o, const task *x, 
         return false;
     if (d->round >= 0)
         return o->round == d->round && !(d->node >= 0 && d->node == o->first_node);
-    return !(x->lane == o->first_lane && task_event(g, x)->name == o->first_name && (d->task < 0 || d->task == o->first_node));
+    return !(x->lane == o->first_lane && task_event(g, x)->name == o->first_name &&
+             (d->task < 0 || d->task == o->first_node));
 }
 
 /* Tasks that state their graph but share no launch: Ascend's model ids, foray's graphs. A replay ends where its
@@ -376,7 +384,9 @@ static int group_by_graph(task_graph *g, foray_error *err)
             uint32_t number = add_replay(g, x->launch, d->graph, (uint32_t)i);
             if (number == 0)
                 return fail(err, FORAY_ENOMEM, "out of memory for graph replays");
-            open[o] = (open_replay) { d->graph, d->round, d->round >= 0 ? d->node : d->task, number, task_event(g, x)->name, x->lane };
+            open[o] = (open_replay) {
+                d->graph, d->round, d->round >= 0 ? d->node : d->task, number, task_event(g, x)->name, x->lane
+            };
         }
         enter_replay(g, open[o].number, (uint32_t)i);
     }

@@ -19,7 +19,7 @@ const char *evidence_name(evidence e);
 
 typedef struct {
     int64_t start, end;
-    int64_t asked;  /* when the host asked for it: its launch, or the entry in the operator queue (stages.c) */
+    int64_t asked; /* when the host asked for it: its launch, or the entry in the operator queue (stages.c) */
     uint32_t event; /* in the store */
     uint32_t before, cause;
     uint32_t launch; /* host event that launched it */
@@ -36,9 +36,9 @@ typedef struct {
     uint32_t first;  /* its first task */
     uint32_t tasks, streams;
     int64_t start, end, sum_ns, busy_ns, busy_end; /* hull; sum of work, and its union */
-    int64_t graph;     /* identity as the file states it; -1 */
-    uint64_t signature; /* of the names of its tasks, in any order */
-    uint8_t phase, phase_how; /* stages.c */
+    int64_t graph;                                 /* identity as the file states it; -1 */
+    uint64_t signature;                            /* of the names of its tasks, in any order */
+    uint8_t phase, phase_how;                      /* stages.c */
 } replay;
 
 typedef struct {
@@ -47,19 +47,20 @@ typedef struct {
     uint32_t group;
     task *tasks;
     size_t count;
-    uint32_t *by_end;     /* [count] tasks by their end */
-    uint32_t *by_lane;    /* [count] tasks by lane, then start */
-    size_t *lane_first;   /* [lanes + 1] into by_lane */
+    uint32_t *by_end;   /* [count] tasks by their end */
+    uint32_t *by_lane;  /* [count] tasks by lane, then start */
+    size_t *lane_first; /* [lanes + 1] into by_lane */
     replay *replays;
     size_t replay_count, replay_cap;
-    uint32_t *call_slot;  /* hash of link -> first call of it + 1, chained by call_next */
+    uint32_t *call_slot; /* hash of link -> first call of it + 1, chained by call_next */
     size_t call_slots;
     uint32_t *call_event, *call_next; /* [calls] */
     size_t calls;
     uint32_t *entry_slot; /* hash of link -> entry into the operator queue (event + 1) */
     size_t entry_slots;   /* 0: no queue */
     uint32_t main_lane;   /* stream with most work */
-    size_t waits, waits_resolved, waits_blocking; /* stream waits; those with a cause; those longer than 1 us */
+    size_t waits, waits_resolved,
+        waits_blocking;            /* stream waits; those with a cause; those longer than 1 us */
     size_t wait_calls, wait_notes; /* host calls that make a stream wait; notes that say for what */
 } task_graph;
 

@@ -68,11 +68,14 @@ static int find_calls(runner *r, foray_error *err)
                 const task *x = &g->tasks[g->by_end[n]];
                 if (x->end <= e->start)
                     break;
-                if (e->kind == EVENT_COPY_CALL ? x->launch != g->t->order[i] + 1 : !event_is_work(x->kind) || x->asked > e->start)
+                if (e->kind == EVENT_COPY_CALL ? x->launch != g->t->order[i] + 1
+                                               : !event_is_work(x->kind) || x->asked > e->start)
                     continue;
                 if (!list_reserve(&r->calls, &r->cap, r->count + 1, sizeof *r->calls))
                     return fail(err, FORAY_ENOMEM, "out of memory for what-ifs");
-                r->calls[r->count++] = (waited_call) { .start = e->start, .end = event_end(e), .task = g->by_end[n], .lane = (uint16_t)l };
+                r->calls[r->count++] = (waited_call) {
+                    .start = e->start, .end = event_end(e), .task = g->by_end[n], .lane = (uint16_t)l
+                };
                 break;
             }
         }
@@ -161,7 +164,8 @@ static void start_task(runner *r, size_t i, const change *c)
         r->start[i] = x->start;
     } else {
         int64_t lag = x->start - was;
-        if (no_gap && device != INT64_MIN && (was > device || (x->launch != 0 && event_end(store_event(g->s, x->launch - 1)) > device)))
+        if (no_gap && device != INT64_MIN &&
+            (was > device || (x->launch != 0 && event_end(store_event(g->s, x->launch - 1)) > device)))
             lag = 0; /* the lag was the launch's own */
         if (d != NULL && d->ready != INT64_MIN) {
             int64_t host = d->ready > was ? (d->ready < x->start ? d->ready : x->start) - was : 0;
@@ -227,7 +231,8 @@ static size_t boundary_task(const runner *r, int64_t ns)
         else
             high = middle;
     }
-    return low < g->lane_first[g->main_lane + 1] && g->tasks[g->by_lane[low]].start == ns ? g->by_lane[low] : SIZE_MAX;
+    return low < g->lane_first[g->main_lane + 1] && g->tasks[g->by_lane[low]].start == ns ? g->by_lane[low]
+                                                                                          : SIZE_MAX;
 }
 
 /* How much earlier the moment of a boundary comes. The beginning of the first step and the end of the last are no task's
@@ -242,7 +247,8 @@ static int64_t gain_at(const runner *r, int64_t ns, bool is_last)
     int64_t latest = INT64_MIN;
     size_t n = task_graph_ended_by(r->g, ns);
     for (size_t e = n; e-- > 0 && e + 4096 > n;)
-        latest = later(latest, event_is_work(r->g->tasks[r->g->by_end[e]].kind) ? r->end[r->g->by_end[e]] : INT64_MIN);
+        latest = later(latest, event_is_work(r->g->tasks[r->g->by_end[e]].kind) ? r->end[r->g->by_end[e]]
+                                                                                : INT64_MIN);
     return latest == INT64_MIN || n == 0 ? 0 : r->g->tasks[r->g->by_end[n - 1]].end - latest;
 }
 
@@ -255,7 +261,8 @@ static int64_t saving(const runner *r)
         const step *s = &a->steps[i];
         if (s->reason != STEP_KEPT)
             continue;
-        sum += gain_at(r, s->end, i + 1 == a->step_count && a->boundary != BOUNDARY_ROUND) - gain_at(r, s->start, false);
+        sum += gain_at(r, s->end, i + 1 == a->step_count && a->boundary != BOUNDARY_ROUND) -
+               gain_at(r, s->start, false);
         steps++;
     }
     return steps > 0 ? sum / steps : 0;
@@ -283,8 +290,11 @@ static int try_change(runner *r, analysis *a, what_kind kind, phase p, foray_err
     if (!list_reserve(&a->what_ifs, &a->what_if_cap, a->what_if_count + 1, sizeof *a->what_ifs))
         return fail(err, FORAY_ENOMEM, "out of memory for what-ifs");
     double length = mean_commit(a);
-    a->what_ifs[a->what_if_count++] = (what_if) { .kind = kind, .phase = (uint8_t)p, .saved_ns = saved,
-                                                  .token_ns = length > 0 ? (int64_t)((double)saved / length) : 0 };
+    a->what_ifs[a->what_if_count++] =
+        (what_if) { .kind = kind,
+                    .phase = (uint8_t)p,
+                    .saved_ns = saved,
+                    .token_ns = length > 0 ? (int64_t)((double)saved / length) : 0 };
     return FORAY_OK;
 }
 
@@ -322,7 +332,8 @@ static int try_changes(runner *r, analysis *a, foray_error *err)
         rc = try_change(r, a, WHAT_NO_COMM, PHASE_EXPOSED_COMM, err);
     if (rc == FORAY_OK && resource > 0)
         rc = try_change(r, a, WHAT_NO_RESOURCE, PHASE_HOST_GAP, err);
-    static const phase stages[] = { PHASE_DRAFT, PHASE_PLAN, PHASE_ACCEPT, PHASE_SYNC, PHASE_COMMIT, PHASE_DRAFT_EXTEND, PHASE_EAGER_TAIL };
+    static const phase stages[] = { PHASE_DRAFT,  PHASE_PLAN,         PHASE_ACCEPT,    PHASE_SYNC,
+                                    PHASE_COMMIT, PHASE_DRAFT_EXTEND, PHASE_EAGER_TAIL };
     for (size_t k = 0; k < sizeof stages / sizeof *stages && rc == FORAY_OK; k++)
         if (own[stages[k]] > 0)
             rc = try_change(r, a, WHAT_NO_STAGE, stages[k], err);

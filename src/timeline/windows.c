@@ -79,8 +79,8 @@ static void look_at_calls(analysis *a)
         for (size_t i = g->t->first[l]; g->t->lane_group[l] == g->group && i < g->t->first[l + 1]; i++) {
             uint32_t index = g->t->order[i];
             const event *e = store_event(g->s, index);
-            bool lost = e->kind == EVENT_GRAPH_LAUNCH && (has_tasks[index / 32] >> index % 32 & 1) == 0 && g->replay_count > 0 &&
-                        g->t->groups[g->group].format != FORMAT_ASCEND;
+            bool lost = e->kind == EVENT_GRAPH_LAUNCH && (has_tasks[index / 32] >> index % 32 & 1) == 0 &&
+                        g->replay_count > 0 && g->t->groups[g->group].format != FORMAT_ASCEND;
             if (e->kind != EVENT_CAPTURE_CALL && !lost)
                 continue;
             size_t at = step_at(a, e->start);
@@ -240,7 +240,10 @@ static int64_t task_count(const step *s, int which)
 }
 static int64_t communication(const step *s, int which)
 {
-    return which == 0 ? s->peer_ns : which == 1 ? s->transfer_ns : which == 2 ? s->comm_ns : s->hidden_comm_ns;
+    return which == 0   ? s->peer_ns
+           : which == 1 ? s->transfer_ns
+           : which == 2 ? s->comm_ns
+                        : s->hidden_comm_ns;
 }
 
 /* The values of a figure over a bucket's steps, sorted, into list; returns how many. */
@@ -273,9 +276,10 @@ static int average_buckets(analysis *a, foray_error *err)
         for (int p = 0; p < PHASE_COUNT; p++) {
             k->phases_ns[p] = middle(a, b, in_phase, p, list);
             k->gap_before_ns[p] = middle(a, b, gap_before, p, list);
-            k->stages[p] = (stage_figures) { middle(a, b, elapsed, p, list), middle(a, b, kernel_sum, p, list),
-                                             middle(a, b, busy, p, list), middle(a, b, on_path, p, list),
-                                             (uint32_t)middle(a, b, task_count, p, list) };
+            k->stages[p] =
+                (stage_figures) { middle(a, b, elapsed, p, list), middle(a, b, kernel_sum, p, list),
+                                  middle(a, b, busy, p, list), middle(a, b, on_path, p, list),
+                                  (uint32_t)middle(a, b, task_count, p, list) };
         }
         double sum = 0;
         size_t known = 0;

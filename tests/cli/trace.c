@@ -33,10 +33,12 @@ static int record_runs(void **state)
     snprintf(steps, sizeof steps, "%s", tiny_path(folder, "steps.jsonl"));
     snprintf(timeline, sizeof timeline, "%s", tiny_path(folder, "timeline.json"));
     snprintf(plain_steps, sizeof plain_steps, "%s", tiny_path(folder, "plain.jsonl"));
-    cli_result r = RUN("run", "-m", model, "-p", PROMPT, "-n", "40", "--temp", "0", "--ignore-eos", "-q", "--steps", steps, "--timeline", timeline);
+    cli_result r = RUN("run", "-m", model, "-p", PROMPT, "-n", "40", "--temp", "0", "--ignore-eos", "-q",
+                       "--steps", steps, "--timeline", timeline);
     int status = r.status;
     cli_free(&r);
-    r = RUN("run", "-m", model, "-p", PROMPT, "-n", "40", "--temp", "0", "--ignore-eos", "-q", "--spec", "off", "--steps", plain_steps);
+    r = RUN("run", "-m", model, "-p", PROMPT, "-n", "40", "--temp", "0", "--ignore-eos", "-q", "--spec",
+            "off", "--steps", plain_steps);
     status |= r.status;
     cli_free(&r);
     return status;
@@ -93,7 +95,8 @@ static json_t *read_records(const char *path)
 static void a_timeline_agrees_with_the_runs_own_records(void **state)
 {
     (void)state;
-    json_t *report = object(RUN("trace", timeline, steps, "--report", "json")), *records = read_records(steps);
+    json_t *report = object(RUN("trace", timeline, steps, "--report", "json")),
+           *records = read_records(steps);
     json_t *list = json_object_get(report, "steps");
     size_t count = json_array_size(list), n = json_array_size(records), compared = 0;
     assert_true(n > 10);
@@ -109,7 +112,8 @@ static void a_timeline_agrees_with_the_runs_own_records(void **state)
         if (back + 1 == n)
             continue; /* the first round's beginning is the prefill's end for the record only */
         if (llabs(whole(s, "wall_ns") - whole(r, "wall_ns")) > 1000)
-            fail_msg("step %zu from the end: %lld ns, its record says %lld", back, (long long)whole(s, "wall_ns"), (long long)whole(r, "wall_ns"));
+            fail_msg("step %zu from the end: %lld ns, its record says %lld", back,
+                     (long long)whole(s, "wall_ns"), (long long)whole(r, "wall_ns"));
         compared++;
     }
     assert_true(compared > 10);
@@ -123,7 +127,8 @@ static void commit_lengths_come_from_the_records(void **state)
     json_t *report = object(RUN("trace", timeline, steps, "--report", "json"));
     size_t known = 0, at;
     json_t *s;
-    json_array_foreach(json_object_get(report, "steps"), at, s) known += json_is_real(json_object_get(s, "commit_length"));
+    json_array_foreach(json_object_get(report, "steps"), at, s) known +=
+        json_is_real(json_object_get(s, "commit_length"));
     assert_true(known > 10);
     json_decref(report);
 }
@@ -187,7 +192,8 @@ static void two_runs_are_compared_with_their_conditions(void **state)
     size_t at, k;
     json_t *b, *l;
     json_array_foreach(json_object_get(same, "buckets"), at, b)
-        json_array_foreach(json_object_get(b, "lines"), k, l) assert_true(json_is_false(json_object_get(l, "differs")));
+        json_array_foreach(json_object_get(b, "lines"), k, l)
+            assert_true(json_is_false(json_object_get(l, "differs")));
     json_decref(same);
     cli_result r = RUN("trace", plain_steps, "--diff", steps);
     if (r.status == 0)
@@ -207,7 +213,9 @@ static void what_cannot_be_read_is_refused_with_a_reason(void **state)
     assert_refused(RUN("trace", TRACES "hta_cpu_only.json.gz"), 1, "no device work");
     assert_refused(RUN("trace", TRACES "sglang_decode.json.gz", "--format", "ascend"), 1, "is a kineto file");
     assert_refused(RUN("trace", TRACES "sglang_decode.json.gz", "--rules", TRACES "README.md"), 2, "line 3");
-    assert_refused(RUN("trace", TRACES "sglang_decode.json.gz", "--report", "csv", "--diff", TRACES "sglang_decode.json.gz"), 2, "text or json");
+    assert_refused(RUN("trace", TRACES "sglang_decode.json.gz", "--report", "csv", "--diff",
+                       TRACES "sglang_decode.json.gz"),
+                   2, "text or json");
     assert_refused(RUN("trace", TRACES "licences"), 1, "no trace in this folder");
 }
 

@@ -47,18 +47,12 @@ static const struct {
     int64_t union_ns;
     size_t replays;
 } counted[] = {
-    { "sglang_decode.json.gz", 2058, 558, -1, 1 },
-    { "vllm_decode_full.json.gz", 1993, 434, -1, 1 },
-    { "hta_simple_add.json.gz", 1348, 98, -1, 0 },
-    { "hta_event_sync.json.gz", 92, 5, -1, 0 },
-    { "hta_cpu_only.json.gz", 30, 0, 0, 0 },
-    { "hta_mi250.json.gz", 220, 16, 149042, 0 },
-    { "hta_triton.json.gz", 71, 1, 1760, 0 },
-    { "ascend_rank0.json.gz", 10112, 535, -1, 0 },
-    { "ascend_rank1.json.gz", 9969, 535, -1, 0 },
-    { "ascend_heatmap.json", 6, 1, -1, 0 },
-    { "ascend_tiny.json", 23, 0, 0, 0 },
-    { "ascend_graph_dump.json", 82, 0, 0, 0 },
+    { "sglang_decode.json.gz", 2058, 558, -1, 1 }, { "vllm_decode_full.json.gz", 1993, 434, -1, 1 },
+    { "hta_simple_add.json.gz", 1348, 98, -1, 0 }, { "hta_event_sync.json.gz", 92, 5, -1, 0 },
+    { "hta_cpu_only.json.gz", 30, 0, 0, 0 },       { "hta_mi250.json.gz", 220, 16, 149042, 0 },
+    { "hta_triton.json.gz", 71, 1, 1760, 0 },      { "ascend_rank0.json.gz", 10112, 535, -1, 0 },
+    { "ascend_rank1.json.gz", 9969, 535, -1, 0 },  { "ascend_heatmap.json", 6, 1, -1, 0 },
+    { "ascend_tiny.json", 23, 0, 0, 0 },           { "ascend_graph_dump.json", 82, 0, 0, 0 },
 };
 
 static void counts_are_those_of_another_program(void **state)
@@ -68,10 +62,12 @@ static void counts_are_those_of_another_program(void **state)
         session s;
         opened(&s, counted[i].name, NULL);
         const analysis *a = &s.analyses[0];
-        if (s.input.events.parts[0].events != counted[i].events || a->graph.count != counted[i].tasks || a->graph.replay_count != counted[i].replays ||
+        if (s.input.events.parts[0].events != counted[i].events || a->graph.count != counted[i].tasks ||
+            a->graph.replay_count != counted[i].replays ||
             (counted[i].union_ns >= 0 && device_union(&s) != counted[i].union_ns))
-            fail_msg("%s: %d events, %zu tasks, %zu replays, union %lld", counted[i].name, (int)s.input.events.parts[0].events, a->graph.count,
-                     a->graph.replay_count, (long long)device_union(&s));
+            fail_msg("%s: %d events, %zu tasks, %zu replays, union %lld", counted[i].name,
+                     (int)s.input.events.parts[0].events, a->graph.count, a->graph.replay_count,
+                     (long long)device_union(&s));
         session_free(&s);
     }
 }
@@ -128,7 +124,8 @@ static void blocked_waits_find_their_records(void **state)
         assert_int_equal(g->waits, 10);
         assert_int_equal(g->waits_blocking, g->waits_resolved);
         assert_true(g->waits_blocking >= 5);
-        assert_int_equal(s.input.events.parts[0].faults[FAULT_DUPLICATE], 296); /* HCCL's planes repeat the hardware's tasks */
+        assert_int_equal(s.input.events.parts[0].faults[FAULT_DUPLICATE],
+                         296); /* HCCL's planes repeat the hardware's tasks */
         session_free(&s);
     }
 }
@@ -142,7 +139,8 @@ static void two_ranks_are_told_apart_and_their_peer_waits_found(void **state)
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(s.groups.groups[i].rank, i);
         assert_int_equal(s.analyses[i].graph.count, 535);
-        assert_int_equal(s.analyses[i].steps[0].phases_ns[PHASE_EXPOSED_COMM], s.analyses[i].steps[0].peer_ns + s.analyses[i].steps[0].transfer_ns);
+        assert_int_equal(s.analyses[i].steps[0].phases_ns[PHASE_EXPOSED_COMM],
+                         s.analyses[i].steps[0].peer_ns + s.analyses[i].steps[0].transfer_ns);
         assert_true(s.analyses[i].steps[0].peer_ns > 50000000); /* most of the step is waiting for a peer */
     }
     session_free(&s);

@@ -101,7 +101,8 @@ static void launch_task(machine *m, phase stage)
     int64_t correlation = ++m->correlation;
     char name[32];
     snprintf(name, sizeof name, "kernel_%d", m->tasks % 17);
-    trace_make_host(m->out, "cuda_runtime", "cudaLaunchKernel", 7, t->launch, t->called - t->launch, correlation);
+    trace_make_host(m->out, "cuda_runtime", "cudaLaunchKernel", 7, t->launch, t->called - t->launch,
+                    correlation);
     trace_make_task(m->out, "kernel", name, 10 + stream, t->start, t->end - t->start, correlation);
     m->tasks++;
 }
@@ -165,7 +166,8 @@ static int main_stream(const machine *m)
 static int first_task(const machine *m, int s)
 {
     for (int i = 0; i < m->tasks; i++)
-        if (m->task[i].stream == main_stream(m) && m->task[i].launch >= m->opened[s] && (s + 1 == m->steps || m->task[i].launch < m->opened[s + 1]))
+        if (m->task[i].stream == main_stream(m) && m->task[i].launch >= m->opened[s] &&
+            (s + 1 == m->steps || m->task[i].launch < m->opened[s + 1]))
             return i;
     return -1;
 }
@@ -232,11 +234,12 @@ static void check(const machine *m, const session *s, int64_t scale, uint32_t se
         int64_t expected[PHASE_COUNT] = { 0 };
         known_path(m, k + 1 < m->steps ? first_task(m, k + 1) : last, k + 1 == m->steps, start, expected);
         if (x->end - x->start != (end - start) * scale)
-            fail_msg("seed %u step %d: wall %lld instead of %lld", seed, k, (long long)(x->end - x->start), (long long)((end - start) * scale));
+            fail_msg("seed %u step %d: wall %lld instead of %lld", seed, k, (long long)(x->end - x->start),
+                     (long long)((end - start) * scale));
         for (int p = 0; p < PHASE_COUNT; p++)
             if (x->phases_ns[p] != expected[p] * scale)
-                fail_msg("seed %u step %d: %s is %lld instead of %lld", seed, k, phase_name((phase)p), (long long)x->phases_ns[p],
-                         (long long)(expected[p] * scale));
+                fail_msg("seed %u step %d: %s is %lld instead of %lld", seed, k, phase_name((phase)p),
+                         (long long)x->phases_ns[p], (long long)(expected[p] * scale));
     }
 }
 
@@ -264,13 +267,23 @@ static void order_epoch_scale_and_files_do_not_matter(void **state)
     foray_error err;
     uint32_t runs = mutate_count(40, 1000);
     for (uint32_t seed = 1; seed <= runs; seed++) {
-        int64_t scale = seed % 2 + 1, shift = seed % 3 == 0 ? 1736408883674584732 : seed % 3 == 1 ? -5000000 : 0;
+        int64_t scale = seed % 2 + 1, shift = seed % 3 == 0   ? 1736408883674584732
+                                              : seed % 3 == 1 ? -5000000
+                                                              : 0;
         trace_make made;
         trace_make_open(&made, scale, shift);
         run_machine(&m, seed, &made);
-        trace_make_task(&made, "kernel", "unrelated", 99, 1500000, 30, 999999); /* on a stream that nobody waits for */
-        m.task[m.tasks++] = (made_task) { .start = 1500000, .end = 1500030, .launch = 1500000, .called = 1500000, .stream = 3,
-                                          .before = -1, .cause = -1, .stage = PHASE_UNATTRIBUTED, .after_sync = -1 };
+        trace_make_task(&made, "kernel", "unrelated", 99, 1500000, 30,
+                        999999); /* on a stream that nobody waits for */
+        m.task[m.tasks++] = (made_task) { .start = 1500000,
+                                          .end = 1500030,
+                                          .launch = 1500000,
+                                          .called = 1500000,
+                                          .stream = 3,
+                                          .before = -1,
+                                          .cause = -1,
+                                          .stage = PHASE_UNATTRIBUTED,
+                                          .after_sync = -1 };
         session s;
         assert_int_equal(session_open(NULL, NULL, &s, &err), FORAY_OK);
         int parts = seed % 4 == 0 ? 3 : 1;

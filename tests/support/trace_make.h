@@ -21,9 +21,11 @@ void trace_make_open(trace_make *m, int64_t scale, int64_t shift);
 void trace_make_free(trace_make *m);
 
 /* A host event on a thread; correlation 0: none. */
-void trace_make_host(trace_make *m, const char *cat, const char *name, int tid, int64_t start, int64_t dur, int64_t correlation);
+void trace_make_host(trace_make *m, const char *cat, const char *name, int tid, int64_t start, int64_t dur,
+                     int64_t correlation);
 /* A device task ("kernel", "gpu_memcpy"). */
-void trace_make_task(trace_make *m, const char *cat, const char *name, int stream, int64_t start, int64_t dur, int64_t correlation);
+void trace_make_task(trace_make *m, const char *cat, const char *name, int stream, int64_t start, int64_t dur,
+                     int64_t correlation);
 /* CUPTI's note that a stream waits for what another one had recorded. record 0: the record call is not known. */
 void trace_make_wait(trace_make *m, int stream, int on, int64_t at, int64_t wait, int64_t record);
 /* Any event, as JSON. */

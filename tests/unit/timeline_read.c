@@ -36,7 +36,8 @@ static size_t tasks_of(const session *s)
     return n;
 }
 
-#define KERNEL(ts, dur) "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":" ts ",\"dur\":" dur "}"
+#define KERNEL(ts, dur)                                                                                      \
+    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":" ts ",\"dur\":" dur "}"
 
 static void decimal_text_becomes_the_nearest_nanosecond(void **state)
 {
@@ -89,7 +90,10 @@ static void equal_times_in_any_spelling_are_equal(void **state)
     for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
         char text[256];
         session s;
-        snprintf(text, sizeof text, "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":%s,\"dur\":\"2\"}]", spellings[i]);
+        snprintf(
+            text, sizeof text,
+            "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":%s,\"dur\":\"2\"}]",
+            spellings[i]);
         analysed(text, &s);
         assert_int_equal(tasks_of(&s), 1);
         assert_int_equal(s.analyses[0].graph.tasks[0].start, 5000);
@@ -102,7 +106,9 @@ static void events_whose_time_is_no_number_are_counted(void **state)
 {
     (void)state;
     session s;
-    analysed("[" KERNEL("1", "1") "," KERNEL("true", "1") "," KERNEL("\"\"", "1") "," KERNEL("\" 1\"", "1") "," KERNEL("NaN", "1") "]", &s);
+    analysed("[" KERNEL("1", "1") "," KERNEL("true", "1") "," KERNEL("\"\"", "1") "," KERNEL(
+                 "\" 1\"", "1") "," KERNEL("NaN", "1") "]",
+             &s);
     assert_int_equal(tasks_of(&s), 1);
     assert_int_equal(first_part(&s)->faults[FAULT_BAD_TIME], 4);
     assert_int_equal(first_part(&s)->fault_at[FAULT_BAD_TIME], strlen("[" KERNEL("1", "1") ","));
@@ -113,8 +119,13 @@ static void events_without_an_end_are_left_out(void **state)
 {
     (void)state;
     session s;
-    analysed("[" KERNEL("1", "-1") "," KERNEL("1", "-9223372036854775808") "," KERNEL("1", "null") ","
-             "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":3}," KERNEL("1", "0") "," KERNEL("4", "2") "]", &s);
+    analysed(
+        "[" KERNEL("1", "-1") "," KERNEL("1", "-9223372036854775808") "," KERNEL(
+            "1",
+            "null") ","
+                    "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":3}," KERNEL(
+                        "1", "0") "," KERNEL("4", "2") "]",
+        &s);
     assert_int_equal(first_part(&s)->faults[FAULT_UNFINISHED], 4);
     assert_int_equal(tasks_of(&s), 2);
     session_free(&s);
@@ -138,10 +149,14 @@ static void begins_and_ends_pair_up_beside_complete_events(void **state)
     (void)state;
     session s;
 #define PLACE "\"cat\":\"kernel\",\"pid\":0,\"tid\":7,"
-    analysed("[{\"ph\":\"X\",\"name\":\"x1\"," PLACE "\"ts\":0,\"dur\":10},{\"ph\":\"B\",\"name\":\"b1\"," PLACE "\"ts\":0},"
+    analysed("[{\"ph\":\"X\",\"name\":\"x1\"," PLACE
+             "\"ts\":0,\"dur\":10},{\"ph\":\"B\",\"name\":\"b1\"," PLACE "\"ts\":0},"
              "{\"ph\":\"E\"," PLACE "\"ts\":10},{\"ph\":\"X\",\"name\":\"x2\"," PLACE "\"ts\":10,\"dur\":10},"
-             "{\"ph\":\"B\",\"name\":\"b2\"," PLACE "\"ts\":10},{\"ph\":\"B\",\"name\":\"open\"," PLACE "\"ts\":11},"
-             "{\"ph\":\"E\",\"name\":\"b2\"," PLACE "\"ts\":15},{\"ph\":\"E\",\"name\":\"never\"," PLACE "\"ts\":16}]", &s);
+             "{\"ph\":\"B\",\"name\":\"b2\"," PLACE "\"ts\":10},{\"ph\":\"B\",\"name\":\"open\"," PLACE
+             "\"ts\":11},"
+             "{\"ph\":\"E\",\"name\":\"b2\"," PLACE "\"ts\":15},{\"ph\":\"E\",\"name\":\"never\"," PLACE
+             "\"ts\":16}]",
+             &s);
     const task_graph *g = &s.analyses[0].graph;
     assert_int_equal(g->count, 4);
     int64_t sum = 0;
@@ -168,7 +183,8 @@ static void what_is_no_trace_is_refused_with_a_reason(void **state)
         session s;
         foray_error err;
         assert_int_equal(session_open(NULL, NULL, &s, &err), FORAY_OK);
-        assert_int_equal(session_add_text(&s, "f.json", cases[i].text, strlen(cases[i].text), &err), FORAY_EFILE);
+        assert_int_equal(session_add_text(&s, "f.json", cases[i].text, strlen(cases[i].text), &err),
+                         FORAY_EFILE);
         if (strstr(err.text, cases[i].says) == NULL)
             fail_msg("'%s' gives: %s", cases[i].text, err.text);
         session_free(&s);
@@ -178,8 +194,14 @@ static void what_is_no_trace_is_refused_with_a_reason(void **state)
 static void a_trace_without_work_is_no_crash(void **state)
 {
     (void)state;
-    static const char *const texts[] = { "[]", "[{}]", "{\"traceEvents\":[]}", "[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":\"p\"}}]",
-                                         "[{\"ph\":\"C\",\"ts\":1}]", "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":1}]" };
+    static const char *const texts[] = {
+        "[]",
+        "[{}]",
+        "{\"traceEvents\":[]}",
+        "[{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{\"name\":\"p\"}}]",
+        "[{\"ph\":\"C\",\"ts\":1}]",
+        "[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":1}]"
+    };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         session s;
         analysed(texts[i], &s);
@@ -200,7 +222,9 @@ static void a_file_cut_anywhere_keeps_its_whole_events(void **state)
     for (size_t cut = list; cut < text.len; cut++) {
         session s;
         trace_make_session(text.data, cut, &s);
-        size_t whole = cut < list + strlen(KERNEL("0", "1")) ? 0 : 1 + (cut - list - strlen(KERNEL("0", "1"))) / strlen(again);
+        size_t whole = cut < list + strlen(KERNEL("0", "1"))
+                           ? 0
+                           : 1 + (cut - list - strlen(KERNEL("0", "1"))) / strlen(again);
         if (tasks_of(&s) != whole)
             fail_msg("cut at %zu: %zu events instead of %zu", cut, tasks_of(&s), whole);
         assert_int_equal(first_part(&s)->faults[FAULT_TRUNCATED], 1);
@@ -213,7 +237,8 @@ static void damage_inside_an_event_costs_that_event(void **state)
 {
     (void)state;
     static const char *const broken[] = {
-        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a \"quoted\" name\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1}",
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a \"quoted\" "
+        "name\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1}",
         "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"lone \\\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1}",
         "{\"ph\":\"X\",\"cat\":\"kernel\" \"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1}",
         "{\"ph\":\"X\",,\"cat\":\"kernel\",\"name\":\"k\"}",
@@ -223,10 +248,13 @@ static void damage_inside_an_event_costs_that_event(void **state)
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
         buf text = { 0 };
         session s;
-        buf_printf(&text, "[%s,\n%s,\n%s,\n%s]", KERNEL("0", "1"), broken[i], KERNEL("5", "1"), KERNEL("9", "1"));
+        buf_printf(&text, "[%s,\n%s,\n%s,\n%s]", KERNEL("0", "1"), broken[i], KERNEL("5", "1"),
+                   KERNEL("9", "1"));
         trace_make_session(text.data, text.len, &s);
-        if (tasks_of(&s) < 2 || tasks_of(&s) > 3 || first_part(&s)->faults[FAULT_DAMAGED] + first_part(&s)->faults[FAULT_TRUNCATED] == 0)
-            fail_msg("case %zu: %zu tasks, %d damaged", i, tasks_of(&s), (int)first_part(&s)->faults[FAULT_DAMAGED]);
+        if (tasks_of(&s) < 2 || tasks_of(&s) > 3 ||
+            first_part(&s)->faults[FAULT_DAMAGED] + first_part(&s)->faults[FAULT_TRUNCATED] == 0)
+            fail_msg("case %zu: %zu tasks, %d damaged", i, tasks_of(&s),
+                     (int)first_part(&s)->faults[FAULT_DAMAGED]);
         if (first_part(&s)->faults[FAULT_DAMAGED] > 0)
             assert_in_range(first_part(&s)->fault_at[FAULT_DAMAGED], 1, text.len);
         session_free(&s);
@@ -238,8 +266,11 @@ static void odd_names_come_through(void **state)
 {
     (void)state;
     session s;
-    analysed("[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a\\\\b\\\"c]}{ \\u00e9\\ud83d\\ude00 \\x\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1},"
-             "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ctl\x01 \xff\",\"pid\":0,\"tid\":7,\"ts\":3,\"dur\":1}]", &s);
+    analysed(
+        "[{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a\\\\b\\\"c]}{ \\u00e9\\ud83d\\ude00 "
+        "\\x\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"ctl\x01 \xff\",\"pid\":0,\"tid\":7,\"ts\":3,\"dur\":1}]",
+        &s);
     assert_int_equal(tasks_of(&s), 2);
     const task_graph *g = &s.analyses[0].graph;
     assert_string_equal(task_name(g, &g->tasks[0]), "a\\b\"c]}{ \xc3\xa9\xf0\x9f\x98\x80 \\x");
@@ -270,7 +301,10 @@ static void packed_files_are_read_whole_and_damage_is_told(void **state)
     buf text = { 0 };
     buf_puts(&text, "[" KERNEL("0", "1"));
     for (int i = 1; i < 2000; i++)
-        buf_printf(&text, ",\n{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k%d\",\"pid\":0,\"tid\":7,\"ts\":%d,\"dur\":1}", i * 7919 % 1009, i * 2);
+        buf_printf(
+            &text,
+            ",\n{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k%d\",\"pid\":0,\"tid\":7,\"ts\":%d,\"dur\":1}",
+            i * 7919 % 1009, i * 2);
     buf_puts(&text, "]");
     session s;
     size_t half = text.len / 2;
@@ -333,7 +367,8 @@ static void all_nodes_of_a_replay_belong_to_its_launch(void **state)
     }
     trace_make_task(&m, "kernel", "lost", 1, 3100000, 1000, 900);
     trace_make_task(&m, "kernel", "lost", 1, 3200000, 1000, 901);
-    trace_make_host(&m, "cuda_runtime", "cudaGraphLaunch", 7, 3300000, 20000, 300); /* nothing of it is there */
+    trace_make_host(&m, "cuda_runtime", "cudaGraphLaunch", 7, 3300000, 20000,
+                    300); /* nothing of it is there */
     trace_make_analysed(&m, &s);
     const task_graph *g = &s.analyses[0].graph;
     assert_int_equal(g->replay_count, 3);
