@@ -144,14 +144,14 @@ const option_row option_rows[OPT_COUNT] = {
 };
 
 const option_command option_commands[COMMAND_COUNT] = {
-    [COMMAND_RUN] = { "run", "[-m MODEL] [-p TEXT | -f FILE]", "generates text", 0 },
+    [COMMAND_RUN] = { "run", "[-m MODEL] [-p TEXT | -f FILE]", "generates text", 0, false },
     [COMMAND_SCORE] = { "score", "-m MODEL (-f FILE | --ids 1,2,…)",
-                        "measures how likely a model finds a text", 0 },
-    [COMMAND_BENCH] = { "bench", "-m MODEL", "measures speed, with medians and spread", 0 },
-    [COMMAND_TRACE] = { "trace", "FILE…", "shows where a step's time went, from a profile", 1, .more = true },
-    [COMMAND_INSPECT] = { "inspect", "FILE", "shows config, tensors, tokenizer and memory plan of a model",
-                          1 },
-    [COMMAND_MODEL] = { "model", "NAME", "obtains a known model", 1 },
+                        "measures how likely a model finds a text", 0, false },
+    [COMMAND_BENCH] = { "bench", "-m MODEL", "measures speed, with medians and spread", 0, false },
+    [COMMAND_TRACE] = { "trace", "FILE…", "shows where a step's time went, from a profile", 1, true },
+    [COMMAND_INSPECT] = { "inspect", "FILE", "shows config, tensors, tokenizer and memory plan of a model", 1,
+                          false },
+    [COMMAND_MODEL] = { "model", "NAME", "obtains a known model", 1, false },
 };
 
 bool options_table_takes(command c, int id)

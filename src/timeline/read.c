@@ -84,8 +84,8 @@ static int read_steps(trace_input *in, const char *path, foray_error *err)
     return rc;
 }
 
-/* Drops a part that turned out to be another kind than wanted: its events stay unseen, since it was the last one. */
-static int check_wanted(const trace_input *in, size_t parts_before, const char *path, trace_format wanted,
+/* Refuses a part that turned out to be another kind than wanted. */
+static int check_wanted(trace_input *in, size_t parts_before, const char *path, trace_format wanted,
                         foray_error *err)
 {
     trace_format got = in->events.part_count > parts_before
@@ -93,6 +93,8 @@ static int check_wanted(const trace_input *in, size_t parts_before, const char *
                            : FORMAT_STEPS;
     if (wanted == FORMAT_UNKNOWN || got == wanted || (wanted == FORMAT_FORAY && got == FORMAT_STEPS))
         return FORAY_OK;
+    if (in->events.part_count > parts_before) /* its events stand in the store and are looked at no more */
+        in->events.parts[in->events.part_count - 1].format = FORMAT_UNKNOWN;
     return fail(err, FORAY_EFILE, "%s: is a %s file, not %s (--format auto takes any)", path,
                 trace_format_name(got), trace_format_name(wanted));
 }

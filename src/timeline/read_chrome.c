@@ -465,6 +465,8 @@ int read_chrome(store *s, source *from, const char *path, foray_error *err)
                   done->truncated ? " (the file is cut short)" : "");
     else
         close_file(&r, from, done);
+    if (rc != FORAY_OK && done->events == 0)
+        store_drop_part(s);
     scan_close(sc);
     list_free(&r.open, &r.open_cap, sizeof *r.open);
     return rc;

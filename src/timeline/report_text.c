@@ -43,6 +43,8 @@ static void put_files(const report *r, buf *out)
     const store *s = &r->input->events;
     for (size_t p = 0; p < s->part_count; p++) {
         const part *x = &s->parts[p];
+        if (x->format == FORMAT_UNKNOWN)
+            continue;
         const char *slash = strrchr(x->path, '/');
         buf_printf(out, "%s: %s, %" PRIu64 " events, %" PRIu64 " device tasks, ",
                    slash != NULL ? slash + 1 : x->path, trace_format_name(x->format), x->events, x->tasks);

@@ -181,7 +181,9 @@ static void find_kinds(classes *c)
         event *e = store_event(s, i);
         const lane *l = &s->lanes[e->lane];
         const part *p = &s->parts[l->part];
-        if (p->format == FORMAT_ASCEND)
+        if (p->format == FORMAT_UNKNOWN)
+            e->kind = EVENT_OTHER; /* a file that was refused */
+        else if (p->format == FORMAT_ASCEND)
             e->kind = (uint8_t)ascend_kind(c, e, l);
         else if (e->kind == EVENT_CALL)
             e->kind = (uint8_t)call_kind(c, e->name);
@@ -414,6 +416,8 @@ static int form_groups(store *s, settled *t, foray_error *err)
     for (size_t i = 0; i < s->lane_count; i++)
         t->lane_group[i] = 0;
     for (uint32_t p = 0; p < s->part_count; p++) {
+        if (s->parts[p].format == FORMAT_UNKNOWN)
+            continue;
         if (s->parts[p].format == FORMAT_FORAY) {
             /* foray's pid is the rank: one file may hold several */
             for (size_t i = 0; i < s->lane_count; i++) {

@@ -91,6 +91,14 @@ part *store_add_part(store *s, const char *path, trace_format format)
     return p;
 }
 
+void store_drop_part(store *s)
+{
+    part *p = &s->parts[--s->part_count];
+    mem_free(MEM_RECORDS, p->path, strlen(p->path) + 1);
+    if (p->manifest != NULL)
+        mem_free(MEM_RECORDS, p->manifest, p->manifest_bytes + 1);
+}
+
 static size_t lane_hash(uint32_t of_part, uint32_t pid, uint32_t tid)
 {
     uint64_t h = ((uint64_t)of_part << 52) ^ ((uint64_t)pid << 26) ^ tid;

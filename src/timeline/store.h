@@ -187,6 +187,8 @@ void store_free(store *s);
 
 /* A new part; its path is copied. NULL: no memory. Valid until the next store_add_part. */
 part *store_add_part(store *s, const char *path, trace_format format);
+/* Takes the newest part back; it must have no events. */
+void store_drop_part(store *s);
 /* The lane of (part, pid, tid), made where it is new; -1: no memory or too many. */
 int store_lane(store *s, uint32_t of_part, uint32_t pid, uint32_t tid);
 /* Appends; NULL without memory. The event is zeroed but for its fields given here. */
