@@ -167,10 +167,12 @@ typedef struct {
     int64_t trimmed_ns; /* cut from the front of the first step: it waited for what is not in the file */
     size_t sums_checked, sums_wrong; /* steps whose path was added up */
     record_fit records;
-    int64_t clock_offset_ns; /* against the first group, where estimated */
-    bool clock_aligned;
-    int64_t clock_residual_ns;
+    bool clock_tried, clock_aligned; /* ranks.c: against another rank, and found */
+    int clock_against;               /* that rank */
+    int64_t clock_offset_ns;         /* how far its clock is ahead */
+    int64_t clock_residual_ns;       /* median deviation of the collectives' ends */
     size_t clock_pairs;
+    int64_t peer_late_ns, peer_early_ns; /* sum over collectives: how much later, and earlier, it came than the other */
 } analysis;
 
 enum { PATH_CHUNK_BITS = 12, PATH_CHUNK = 1 << PATH_CHUNK_BITS };

@@ -181,6 +181,27 @@ static void add_records(lines *l, const analysis *a)
             verifies > 0 ? (double)verify / (double)verifies / 1e6 : 0.0);
 }
 
+/* Other ranks: the offset of the clocks, and who waited for whom. */
+static void add_ranks(lines *l, const analysis *a)
+{
+    if (!a->clock_tried)
+        return;
+    if (!a->clock_aligned) {
+        add(l, "clock_not_aligned", a->clock_pairs, true,
+            "%zu collectives in common with rank %d: too few to align the clocks, ranks are not compared",
+            a->clock_pairs, a->clock_against);
+        return;
+    }
+    add(l, "clock_offset", a->clock_pairs, false,
+        "clock %+.3f ms against rank %d, by the ends of %zu collectives (median deviation %.3f ms)",
+        (double)a->clock_offset_ns / 1e6, a->clock_against, a->clock_pairs,
+        (double)a->clock_residual_ns / 1e6);
+    add(l, "peer_order", a->clock_pairs, false,
+        "it came to them %.3f ms later than rank %d in sum, and %.3f ms earlier: so long the other one "
+        "waited, or it did itself",
+        (double)a->peer_late_ns / 1e6, a->clock_against, (double)a->peer_early_ns / 1e6);
+}
+
 static void add_waits(lines *l, const analysis *a)
 {
     const task_graph *g = &a->graph;
@@ -223,6 +244,7 @@ size_t report_quality(const report *r, size_t which, quality_line *out)
     add_steps(&l, a);
     add_waits(&l, a);
     add_records(&l, a);
+    add_ranks(&l, a);
     return l.count;
 }
 

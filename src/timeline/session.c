@@ -2,6 +2,7 @@
 #include "timeline/session.h"
 
 #include "base/mem.h"
+#include "timeline/ranks.h"
 #include "timeline/records.h"
 
 int session_open(const char *rules_name, const char *rules_text, session *out, foray_error *err)
@@ -52,6 +53,8 @@ int session_finish(session *s, foray_error *err)
     for (; s->made < s->count && rc == FORAY_OK; s->made += rc == FORAY_OK)
         rc = analyse(&s->input.events, &s->groups, &s->rules, &s->input.steps, (uint32_t)s->made,
                      &s->analyses[s->made], err);
+    if (rc == FORAY_OK)
+        rc = ranks_align(s->analyses, s->count, err);
     return rc;
 }
 
