@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "timeline/cycle.h"
 #include "timeline/report.h"
 
 static void put_text(buf *out, const char *text)
@@ -204,6 +205,26 @@ void report_json(const report *r, buf *out)
             between = ",\n";
             put_fork(&r->analyses[i], &r->analyses[i].forks[k], r->groups->groups[i].rank, out);
         }
+    buf_puts(out, "],\"cycles\":[");
+    between = "";
+    for (size_t i = 0; i < r->count; i++) {
+        graph_cycle c;
+        foray_error err;
+        if (cycle_measure(&r->analyses[i], &c, &err) != FORAY_OK || c.steps == 0)
+            continue;
+        buf_printf(out,
+                   "%s{\"rank\":%d,\"steps\":%zu,\"wall_ns\":%" PRId64 ",\"host_ns\":%" PRId64
+                   ",\"eager_launches\":%" PRId64 ",\"graphs\":[",
+                   between, r->groups->groups[i].rank, c.steps, c.wall_ns, c.host_ns, c.eager_launches);
+        between = ",\n";
+        for (size_t k = 0; k < c.graphs; k++)
+            buf_printf(out,
+                       "%s{\"stage\":\"%s\",\"nodes\":%" PRId64 ",\"launch_ns\":%" PRId64
+                       ",\"span_ns\":%" PRId64 ",\"busy_ns\":%" PRId64 ",\"kernel_sum_ns\":%" PRId64 "}",
+                       k != 0 ? "," : "", phase_name((phase)c.graph[k].phase), c.graph[k].nodes,
+                       c.graph[k].launch_ns, c.graph[k].span_ns, c.graph[k].busy_ns, c.graph[k].sum_ns);
+        buf_puts(out, "]}");
+    }
     buf_puts(out, "],\"what_if\":[");
     between = "";
     for (size_t i = 0; i < r->count; i++)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "timeline/cycle.h"
 #include "timeline/report.h"
 
 static double ms(int64_t ns)
@@ -416,6 +417,30 @@ static void put_what_ifs(const analysis *a, buf *out)
     }
 }
 
+/* A graph-mode cycle, as one would tabulate it by hand. */
+static void put_cycle(const analysis *a, buf *out)
+{
+    graph_cycle c;
+    foray_error err;
+    if (a->boundary == BOUNDARY_WHOLE || cycle_measure(a, &c, &err) != FORAY_OK || c.steps == 0)
+        return;
+    buf_printf(out,
+               "\ncycle %.3f ms (median of %zu); host from first to last launch %.3f ms; launches outside "
+               "graphs %" PRId64 "\n%-22s %7s %12s %9s %9s %9s\n",
+               ms(c.wall_ns), c.steps, ms(c.host_ns), c.eager_launches, "graph", "nodes", "launch call",
+               "span", "busy", "sum");
+    for (size_t i = 0; i < c.graphs; i++) {
+        const cycle_graph *g = &c.graph[i];
+        char name[48];
+        if (g->place > 0)
+            snprintf(name, sizeof name, "%s %d", phase_name((phase)g->phase), g->place + 1);
+        else
+            snprintf(name, sizeof name, "%s", phase_name((phase)g->phase));
+        buf_printf(out, "%-22s %7" PRId64 " %12.3f %9.3f %9.3f %9.3f\n", name, g->nodes, ms(g->launch_ns),
+                   ms(g->span_ns), ms(g->busy_ns), ms(g->sum_ns));
+    }
+}
+
 void report_text(const report *r, buf *out)
 {
     size_t first = report_first_group(r);
@@ -429,6 +454,7 @@ void report_text(const report *r, buf *out)
         return;
     const analysis *a = &r->analyses[first];
     bool shown[COLUMNS];
+    put_cycle(a, out);
     choose_columns(a, shown);
     headline(out, "where the time of a step goes (ms; phases add up to the wall; tokens per request)");
     if (r->count > 1)

@@ -237,8 +237,8 @@ static void damage_inside_an_event_costs_that_event(void **state)
 {
     (void)state;
     static const char *const broken[] = {
-        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a \"quoted\" "
-        "name\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1}",
+        ("{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"a \"quoted\" "
+         "name\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1}"),
         "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"lone \\\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1}",
         "{\"ph\":\"X\",\"cat\":\"kernel\" \"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":1,\"dur\":1}",
         "{\"ph\":\"X\",,\"cat\":\"kernel\",\"name\":\"k\"}",
