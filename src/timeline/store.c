@@ -1,4 +1,4 @@
-/* store.c: the events in memory. Chunks hold 65536 events each, so growth never copies. */
+/* store.c: the events in memory. Chunks hold 32768 events each (1 MiB), so growth never copies. */
 #include "timeline/store.h"
 
 #include <inttypes.h>
