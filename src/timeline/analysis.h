@@ -172,7 +172,8 @@ typedef struct {
     int64_t clock_offset_ns;         /* how far its clock is ahead */
     int64_t clock_residual_ns;       /* median deviation of the collectives' ends */
     size_t clock_pairs;
-    int64_t peer_late_ns, peer_early_ns; /* sum over collectives: how much later, and earlier, it came than the other */
+    int64_t peer_late_ns,
+        peer_early_ns; /* sum over collectives: how much later, and earlier, it came than the other */
 } analysis;
 
 enum { PATH_CHUNK_BITS = 12, PATH_CHUNK = 1 << PATH_CHUNK_BITS };
