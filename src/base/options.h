@@ -17,6 +17,7 @@ typedef enum {
     COMMAND_RUN,
     COMMAND_SCORE,
     COMMAND_BENCH,
+    COMMAND_TRACE,
     COMMAND_INSPECT,
     COMMAND_MODEL,
     COMMAND_COUNT
@@ -58,6 +59,12 @@ typedef enum {
     OPT_ROWS,        /* bench */
     OPT_REQUESTS,    /* bench */
     OPT_ROOFLINE,    /* bench */
+    OPT_FORMAT,      /* trace */
+    OPT_RULES,       /* trace */
+    OPT_REPORT,      /* trace */
+    OPT_OVERLAY,     /* trace */
+    OPT_DIFF,        /* trace */
+    OPT_STEP,        /* trace */
     OPT_CONTEXT,
     OPT_THREADS,
     OPT_ISA,

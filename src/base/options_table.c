@@ -11,13 +11,14 @@ enum {
     RUN = 1 << COMMAND_RUN,
     SCORE = 1 << COMMAND_SCORE,
     BENCH = 1 << COMMAND_BENCH,
+    TRACE = 1 << COMMAND_TRACE,
     INSPECT = 1 << COMMAND_INSPECT,
     EVERY = (1 << COMMAND_COUNT) - 1,
     ENGINE = RUN | SCORE | BENCH, /* commands that open a model */
 };
 
 const char *const option_sections[SECTION_COUNT] = {
-    "Model", "Text", "Sampling", "Speculation", "Measurement", "Machine", "Output",
+    "Model", "Text", "Sampling", "Speculation", "Measurement", "Traces", "Machine", "Output",
 };
 
 enum { TOKENS_MAX = 16777216 }; /* of a context: more than any model has */
@@ -110,6 +111,19 @@ const option_row option_rows[OPT_COUNT] = {
                        .high = 64, .fallback = "1", .help = "requests in one step" },
     [OPT_ROOFLINE] = { "roofline", NULL, KIND_FLAG, SECTION_MEASURE, BENCH,
                        .help = "each kernel's time against the machine's peaks" },
+    [OPT_FORMAT] = { "format", NULL, KIND_CHOICE, SECTION_TRACE, TRACE, .argument = "KIND",
+                     .choices = "auto|foray|kineto|ascend|nsys", .fallback = "auto",
+                     .help = "refuse files of another kind; auto: any, recognised by content" },
+    [OPT_RULES] = { "rules", NULL, KIND_STRING, SECTION_TRACE, TRACE, .argument = "FILE",
+                    .help = "names of steps, stages and communication, before the built-in ones" },
+    [OPT_REPORT] = { "report", NULL, KIND_CHOICE, SECTION_TRACE, TRACE, .argument = "FORM",
+                     .choices = "text|json|csv|html", .fallback = "text", .help = "form of the report" },
+    [OPT_OVERLAY] = { "overlay", NULL, KIND_STRING, SECTION_TRACE, TRACE, .argument = "FILE",
+                      .help = "write a timeline with the critical path marked, for Perfetto" },
+    [OPT_DIFF] = { "diff", NULL, KIND_STRING, SECTION_TRACE, TRACE, .argument = "OTHER",
+                   .help = "compare with another run, stage by stage" },
+    [OPT_STEP] = { "step", NULL, KIND_INT, SECTION_TRACE, TRACE, .argument = "N", .low = 0, .high = INT_MAX,
+                   .word = "all", .word_value = -1, .fallback = "all", .help = "show this step only" },
     [OPT_CONTEXT] = { "context", "c", KIND_INT, SECTION_MACHINE, ENGINE | INSPECT, .argument = "N", .low = 1,
                       .high = TOKENS_MAX, .word = "model", .fallback = "model",
                       .help = "tokens of context; model: the model's own, bounded by memory" },
@@ -141,6 +155,7 @@ const option_command option_commands[COMMAND_COUNT] = {
     [COMMAND_SCORE] = { "score", "-m MODEL (-f FILE | --ids 1,2,…)",
                         "measures how likely a model finds a text", 0, 0 },
     [COMMAND_BENCH] = { "bench", "-m MODEL", "measures speed, with medians and spread", 0, 0 },
+    [COMMAND_TRACE] = { "trace", "FILE…", "shows where a step's time went, from a profile", OPERANDS_ANY, 1 },
     [COMMAND_INSPECT] = { "inspect", "FILE", "shows config, tensors, tokenizer and memory plan of a model", 1,
                           1 },
     [COMMAND_MODEL] = { "model", "[NAME]", "lists the known models, or obtains one", 1, 0 },

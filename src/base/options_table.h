@@ -21,6 +21,7 @@ typedef enum {
     SECTION_SAMPLING,
     SECTION_SPEC,
     SECTION_MEASURE,
+    SECTION_TRACE,
     SECTION_MACHINE,
     SECTION_OUTPUT,
     SECTION_COUNT
@@ -42,9 +43,11 @@ typedef struct {
     const char *help;
 } option_row;
 
+#define OPERANDS_ANY SIZE_MAX
+
 typedef struct {
     const char *name, *synopsis, *about;
-    size_t operands; /* at most so many */
+    size_t operands; /* at most so many, or OPERANDS_ANY */
     size_t needed;   /* of them */
 } option_command;
 

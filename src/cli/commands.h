@@ -14,6 +14,7 @@ enum { STATUS_OK = 0, STATUS_FAILED = 1, STATUS_USAGE = 2 };
 int cmd_run(const options *o);
 int cmd_score(const options *o);
 int cmd_bench(const options *o);
+int cmd_trace(const options *o);
 int cmd_inspect(const options *o);
 int cmd_model(const options *o);
 

@@ -12,8 +12,8 @@
 #include "cli/commands.h"
 
 static int (*const commands[COMMAND_COUNT])(const options *) = {
-    [COMMAND_RUN] = cmd_run,         [COMMAND_SCORE] = cmd_score, [COMMAND_BENCH] = cmd_bench,
-    [COMMAND_INSPECT] = cmd_inspect, [COMMAND_MODEL] = cmd_model,
+    [COMMAND_RUN] = cmd_run,     [COMMAND_SCORE] = cmd_score,     [COMMAND_BENCH] = cmd_bench,
+    [COMMAND_TRACE] = cmd_trace, [COMMAND_INSPECT] = cmd_inspect, [COMMAND_MODEL] = cmd_model,
 };
 
 static const char MARKDOWN_HEAD[] =

@@ -8,7 +8,7 @@ import tree
 
 FOLDERS = re.compile(r"(?<![\w.$}~/-])/(home|root|work|mnt|srv|opt|Users)/")
 ADDRESS = re.compile(r"\b(?:https?|git|ssh)://([\w.-]+)")
-KNOWN = {"localhost", "127.0.0.1", "0.0.0.0", "example.com", "www.apache.org"}
+KNOWN = {"license.coscl.org.cn", "localhost", "127.0.0.1", "0.0.0.0", "example.com", "www.apache.org"}
 INDEX = re.compile(r"--(extra-)?index-url|--find-links|\b(deb|deb-src) +\[?http")
 
 

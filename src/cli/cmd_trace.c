@@ -1,0 +1,123 @@
+/* cmd_trace.c: `foray trace`: profiles and step records in, a report out.
+ *
+ * Reads all operands into one store, analyses each rank, and prints the report that was asked for. Exit status 0 where
+ * there was something to attribute; 1 for files that are no traces or hold no device work.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "timeline/diff.h"
+#include "timeline/overlay.h"
+#include "timeline/report.h"
+#include "timeline/session.h"
+
+enum { MOST_RULES = 16 << 20 };
+
+static trace_format wanted_format(const char *name)
+{
+    return strcmp(name, "foray") == 0    ? FORMAT_FORAY
+           : strcmp(name, "kineto") == 0 ? FORMAT_KINETO
+           : strcmp(name, "ascend") == 0 ? FORMAT_ASCEND
+           : strcmp(name, "nsys") == 0   ? FORMAT_NSYS
+                                         : FORMAT_UNKNOWN;
+}
+
+/* Opens a session with the user's rules. */
+static int open_session(const options *o, session *out, foray_error *err)
+{
+    const char *path = options_string(o, OPT_RULES);
+    char *text = NULL;
+    size_t bytes = 0;
+    int rc = path != NULL ? file_read(path, MOST_RULES, &text, &bytes, err) : FORAY_OK;
+    if (rc != FORAY_OK)
+        return rc;
+    rc = session_open(path, text, out, err);
+    if (text != NULL)
+        mem_free(MEM_GENERAL, text, bytes + 1);
+    return rc;
+}
+
+/* Reads the files and analyses every rank. On error *out is empty. */
+static int analyse_files(const options *o, const char *const *paths, size_t count, session *out,
+                         foray_error *err)
+{
+    int rc = open_session(o, out, err);
+    if (rc != FORAY_OK)
+        return rc;
+    for (size_t i = 0; i < count && rc == FORAY_OK; i++) {
+        log_note("reading %s", paths[i]);
+        rc = session_add(out, paths[i], wanted_format(options_string(o, OPT_FORMAT)), err);
+    }
+    if (rc == FORAY_OK)
+        rc = session_finish(out, err);
+    if (rc != FORAY_OK)
+        session_free(out);
+    return rc;
+}
+
+static report report_of(const session *s, const options *o)
+{
+    return (report) { .input = &s->input,
+                      .groups = &s->groups,
+                      .analyses = s->analyses,
+                      .count = s->count,
+                      .only_step = options_has(o, OPT_STEP) ? options_int(o, OPT_STEP) : -1 };
+}
+
+/* --diff: the operands are run A, the option names run B. */
+static int compare(const options *o, const report *a, buf *out, foray_error *err)
+{
+    const char *const other[] = { options_string(o, OPT_DIFF) };
+    session s;
+    int rc = analyse_files(o, other, 1, &s, err);
+    if (rc != FORAY_OK)
+        return rc;
+    report b = report_of(&s, o);
+    const char *form = options_string(o, OPT_REPORT);
+    if (strcmp(form, "json") == 0)
+        rc = diff_json(a, &b, out, err);
+    else if (strcmp(form, "text") == 0)
+        rc = diff_text(a, &b, out, err);
+    else
+        rc = fail(err, FORAY_EUSAGE, "--report %s: a comparison is text or json", form);
+    session_free(&s);
+    return rc;
+}
+
+static void make_report(const options *o, const report *what, buf *out)
+{
+    const char *form = options_string(o, OPT_REPORT);
+    void (*make)(const report *, buf *) = strcmp(form, "json") == 0   ? report_json
+                                          : strcmp(form, "csv") == 0  ? report_csv
+                                          : strcmp(form, "html") == 0 ? report_html
+                                                                      : report_text;
+    make(what, out);
+}
+
+int cmd_trace(const options *o)
+{
+    foray_error err;
+    buf text = { 0 };
+    session s;
+    int rc = analyse_files(o, o->operands, o->operand_count, &s, &err);
+    if (rc == FORAY_OK) {
+        report what = report_of(&s, o);
+        if (options_has(o, OPT_DIFF))
+            rc = compare(o, &what, &text, &err);
+        else
+            make_report(o, &what, &text);
+        if (rc == FORAY_OK)
+            rc = commands_print(&text, &err);
+        if (rc == FORAY_OK && options_has(o, OPT_OVERLAY))
+            rc = overlay_write(&what, options_string(o, OPT_OVERLAY), &err);
+        if (rc == FORAY_OK && report_first_group(&what) == SIZE_MAX)
+            rc = fail(&err, FORAY_EFILE, "%s: no device work in it, so nothing to attribute", o->operands[0]);
+        session_free(&s);
+    }
+    buf_free(&text);
+    return rc == FORAY_OK ? STATUS_OK : commands_fail(&err);
+}

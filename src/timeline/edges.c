@@ -1,0 +1,300 @@
+/* edges.c: edges between streams, from what each kind of profile knows of them.
+ *
+ *     foray     arrows from the releasing to the released task                        exact
+ *     CUDA      "Stream Wait Event" notes: the last task launched on the recorded stream before the record call
+ *               releases the first one launched on the waiting stream after the wait call: exact; without the
+ *               record call: the last one before the wait call: good
+ *     Ascend    a wait that blocked ends at most 0.6 us after the record that released it: good
+ *     graphs    a node that starts within 3 us of the end of a node on another stream, while its own stream had been
+ *               free for longer: inferred; the same for eager tasks behind a wait call of their thread
+ */
+#include "timeline/edges.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static const int64_t BLOCKING_NS = 1000, RECORD_REACH_NS = 600, JOIN_REACH_NS = 3000, FREE_NS = 1500;
+
+/* Takes `by` as the cause of x unless a later or a surer one is known. */
+static void set_cause(task_graph *g, task *x, uint32_t by, evidence how)
+{
+    const task *old = x->cause != 0 ? &g->tasks[x->cause - 1] : NULL;
+    if (old != NULL && (x->cause_how > how || (x->cause_how == how && old->end >= g->tasks[by].end)))
+        return;
+    x->cause = by + 1;
+    x->cause_how = (uint8_t)how;
+}
+
+static const event *launch_of(const task_graph *g, const task *x)
+{
+    return x->launch != 0 ? store_event(g->s, x->launch - 1) : NULL;
+}
+
+/* ---- Ascend: waits that are tasks ------------------------------------------------------------- */
+
+/* Of two records that fit, the one whose call came last before the wait's call on the same thread; else the later end. */
+static bool fits_better(const task_graph *g, const task *wait, const task *a, const task *b)
+{
+    const event *call = launch_of(g, wait), *x = launch_of(g, a), *y = launch_of(g, b);
+    bool xs = call != NULL && x != NULL && x->lane == call->lane && x->start <= call->start;
+    bool ys = call != NULL && y != NULL && y->lane == call->lane && y->start <= call->start;
+    if (xs != ys)
+        return xs;
+    if (xs && x->start != y->start)
+        return x->start > y->start;
+    return a->end > b->end;
+}
+
+static void resolve_waits(store *s, task_graph *g)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        task *x = &g->tasks[i];
+        if (x->kind != EVENT_WAIT)
+            continue;
+        g->waits++;
+        if (x->end - x->start <= BLOCKING_NS)
+            continue;
+        g->waits_blocking++;
+        size_t best = SIZE_MAX;
+        for (size_t e = task_graph_ended_by(g, x->end);
+             e-- > 0 && g->tasks[g->by_end[e]].end >= x->end - RECORD_REACH_NS;) {
+            size_t c = g->by_end[e];
+            const task *y = &g->tasks[c];
+            if (y->kind == EVENT_RECORD && y->lane != x->lane &&
+                (best == SIZE_MAX || fits_better(g, x, y, &g->tasks[best])))
+                best = c;
+        }
+        if (best != SIZE_MAX) {
+            set_cause(g, x, (uint32_t)best, HOW_GOOD);
+            g->waits_resolved++;
+        } else {
+            s->parts[s->lanes[x->lane].part].faults[FAULT_UNRESOLVED]++;
+        }
+    }
+}
+
+/* ---- CUDA: notes of waits --------------------------------------------------------------------- */
+
+/* The lane of a stream of the same device. SIZE_MAX: no task ran on it. */
+static size_t lane_of_stream(const task_graph *g, const lane *like, int64_t stream)
+{
+    for (size_t l = 0; l < g->t->lanes; l++) {
+        const lane *c = &g->s->lanes[l];
+        if (g->t->lane_group[l] == g->group && c->role == LANE_STREAM && c->pid == like->pid &&
+            c->stream == stream)
+            return l;
+    }
+    return SIZE_MAX;
+}
+
+/* Among the tasks of a lane, which are in order of launch: how many were launched before ns. */
+static size_t launched_before(const task_graph *g, size_t l, int64_t ns)
+{
+    size_t low = g->lane_first[l], high = g->lane_first[l + 1];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const task *x = &g->tasks[g->by_lane[middle]];
+        const event *call = launch_of(g, x);
+        if ((call != NULL ? call->start : x->start) < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static int64_t call_time(const task_graph *g, uint32_t link, int64_t otherwise)
+{
+    uint32_t c = task_graph_call(g, link);
+    return c != 0 ? store_event(g->s, g->call_event[c - 1])->start : otherwise;
+}
+
+static void follow_note(task_graph *g, const event *note)
+{
+    const event_detail *d = store_more(g->s, note);
+    const lane *on = &g->s->lanes[note->lane];
+    if (d == NULL || d->wait_stream < 0 || d->stream < 0)
+        return;
+    g->wait_notes++;
+    size_t from = lane_of_stream(g, on, d->wait_stream), to = lane_of_stream(g, on, d->stream);
+    if (from == SIZE_MAX || to == SIZE_MAX || from == to)
+        return;
+    int64_t wait_ns = call_time(g, note->link, note->start);
+    bool exact = d->record_link != 0 && task_graph_call(g, d->record_link) != 0;
+    int64_t record_ns = exact ? call_time(g, d->record_link, wait_ns) : wait_ns;
+    size_t last = launched_before(g, from, record_ns), next = launched_before(g, to, wait_ns);
+    if (last == g->lane_first[from] || next == g->lane_first[to + 1])
+        return;
+    uint32_t by = g->by_lane[last - 1];
+    task *x = &g->tasks[g->by_lane[next]];
+    if (g->tasks[by].start < x->start)
+        set_cause(g, x, by, exact ? HOW_EXACT : HOW_GOOD);
+}
+
+static void follow_notes(task_graph *g)
+{
+    for (size_t l = 0; l < g->t->lanes; l++) {
+        for (size_t i = g->t->first[l]; g->t->lane_group[l] == g->group && i < g->t->first[l + 1]; i++) {
+            const event *e = store_event(g->s, g->t->order[i]);
+            if (e->kind == EVENT_SYNC_NOTE)
+                follow_note(g, e);
+            g->wait_calls += e->kind == EVENT_WAIT_CALL;
+        }
+    }
+}
+
+/* ---- foray and Ascend: arrows ----------------------------------------------------------------- */
+
+static int compare_flows(const void *a, const void *b)
+{
+    const flow *x = *(const flow *const *)a, *y = *(const flow *const *)b;
+    if (x->what != y->what)
+        return x->what < y->what ? -1 : 1;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    return x->finish - y->finish;
+}
+
+/* The task of a lane that starts at ns, or, `ends`, that ends there; SIZE_MAX. */
+static size_t task_at(const task_graph *g, size_t l, int64_t ns, bool ends)
+{
+    if (ends) {
+        for (size_t e = task_graph_ended_by(g, ns); e-- > 0 && g->tasks[g->by_end[e]].end == ns;)
+            if (g->tasks[g->by_end[e]].lane == l)
+                return g->by_end[e];
+        return SIZE_MAX;
+    }
+    size_t low = g->lane_first[l], high = g->lane_first[l + 1];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (g->tasks[g->by_lane[middle]].start < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < g->lane_first[l + 1] && g->tasks[g->by_lane[low]].start == ns ? g->by_lane[low] : SIZE_MAX;
+}
+
+/* The innermost host event of a lane that contains ns; 0: none. */
+static uint32_t host_event_at(const task_graph *g, size_t l, int64_t ns)
+{
+    size_t low = g->t->first[l], high = g->t->first[l + 1];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (store_event(g->s, g->t->order[middle])->start <= ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (size_t i = low, looked = 0; i-- > g->t->first[l] && looked < 64; looked++)
+        if (event_end(store_event(g->s, g->t->order[i])) >= ns)
+            return g->t->order[i] + 1;
+    return 0;
+}
+
+static void follow_arrow(task_graph *g, const flow *from, const flow *to)
+{
+    size_t x = task_at(g, to->lane, to->ts, false);
+    if (x == SIZE_MAX)
+        return;
+    if (to->what == FLOW_LAUNCH) {
+        if (g->tasks[x].launch == 0)
+            g->tasks[x].launch = host_event_at(g, from->lane, from->ts);
+        return;
+    }
+    size_t by = task_at(g, from->lane, from->ts, true);
+    if (by != SIZE_MAX && by != x)
+        set_cause(g, &g->tasks[x], (uint32_t)by, HOW_EXACT);
+}
+
+static int follow_arrows(task_graph *g, foray_error *err)
+{
+    size_t n = g->s->flow_count;
+    if (n == 0)
+        return FORAY_OK;
+    const flow **list = mem_alloc(MEM_RECORDS, n * sizeof *list);
+    if (list == NULL)
+        return fail(err, FORAY_ENOMEM, "out of memory for %zu arrows", n);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (g->t->lane_group[g->s->flows[i].lane] == g->group)
+            list[kept++] = &g->s->flows[i];
+    qsort(list, kept, sizeof *list, compare_flows);
+    for (size_t i = 0;
+         i < kept;) { /* starts of an id come before its ends; all ends belong to the first start */
+        size_t j = i;
+        while (j < kept && list[j]->what == list[i]->what && list[j]->id == list[i]->id)
+            j++;
+        for (size_t k = i + 1; k < j; k++)
+            if (!list[i]->finish && list[k]->finish)
+                follow_arrow(g, list[i], list[k]);
+        i = j;
+    }
+    mem_free(MEM_RECORDS, list, n * sizeof *list);
+    return FORAY_OK;
+}
+
+/* ---- joins that no record names --------------------------------------------------------------- */
+
+/* Did the thread make a stream wait between the launches of x and of the task before it? */
+static bool waited_between(const task_graph *g, const task *before, const task *x)
+{
+    const event *a = launch_of(g, before), *b = launch_of(g, x);
+    if (a == NULL || b == NULL || a->lane != b->lane)
+        return false;
+    size_t l = a->lane, low = g->t->first[l], high = g->t->first[l + 1];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (store_event(g->s, g->t->order[middle])->start <= a->start)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < g->t->first[l + 1]; low++) {
+        const event *e = store_event(g->s, g->t->order[low]);
+        if (e->start >= b->start)
+            return false;
+        if (e->kind == EVENT_WAIT_CALL)
+            return true;
+    }
+    return false;
+}
+
+static void infer_joins(task_graph *g)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        task *x = &g->tasks[i];
+        const event *call = launch_of(g, x);
+        if (x->cause != 0 || x->kind == EVENT_WAIT ||
+            (x->replay == 0 && (g->wait_calls == 0 || g->wait_notes > 0)))
+            continue;
+        const task *before = x->before != 0 ? &g->tasks[x->before - 1] : NULL;
+        int64_t own = before != NULL ? before->end : INT64_MIN;
+        own = call != NULL && call->start > own ? call->start : own;
+        if (own == INT64_MIN || x->start - own <= FREE_NS)
+            continue;
+        for (size_t e = task_graph_ended_by(g, x->start); e-- > 0;) {
+            const task *y = &g->tasks[g->by_end[e]];
+            if (y->end < x->start - JOIN_REACH_NS || y->end <= own)
+                break;
+            if (y->lane == x->lane || !event_is_work(y->kind))
+                continue;
+            if (x->replay != 0 ? y->replay != x->replay : before == NULL || !waited_between(g, before, x))
+                continue;
+            set_cause(g, x, g->by_end[e], HOW_INFERRED);
+            break;
+        }
+    }
+}
+
+int edges_find(store *s, task_graph *g, foray_error *err)
+{
+    resolve_waits(s, g);
+    follow_notes(g);
+    int rc = follow_arrows(g, err);
+    if (rc == FORAY_OK)
+        infer_joins(g);
+    return rc;
+}

@@ -1,0 +1,70 @@
+/* session.c: read, settle, analyse. */
+#include "timeline/session.h"
+
+#include "base/mem.h"
+#include "timeline/ranks.h"
+#include "timeline/records.h"
+
+int session_open(const char *rules_name, const char *rules_text, session *out, foray_error *err)
+{
+    session s = { 0 };
+    int rc = rules_open(rules_name, rules_text, &s.rules, err);
+    if (rc != FORAY_OK)
+        return rc;
+    trace_input_init(&s.input);
+    *out = s;
+    return FORAY_OK;
+}
+
+int session_add(session *s, const char *path, trace_format wanted, foray_error *err)
+{
+    return trace_input_read(&s->input, path, wanted, err);
+}
+
+int session_add_text(session *s, const char *name, const char *text, size_t bytes, foray_error *err)
+{
+    source *from;
+    int rc = source_memory(name, text, bytes, &from, err);
+    if (rc != FORAY_OK)
+        return rc;
+    rc = read_chrome(&s->input.events, from, name, err);
+    source_close(from);
+    return rc;
+}
+
+int session_finish(session *s, foray_error *err)
+{
+    int rc = settle(&s->input.events, &s->rules, &s->groups, err);
+    if (rc != FORAY_OK)
+        return rc;
+    bool alone = s->input.events.part_count == 0 && s->input.steps.count > 0;
+    s->count = alone ? 1 : s->groups.group_count;
+    s->analyses = mem_alloc_zeroed(MEM_RECORDS, s->count * sizeof *s->analyses);
+    if (s->analyses == NULL)
+        return fail(err, FORAY_ENOMEM, "out of memory for %zu ranks", s->count);
+    if (alone) {
+        rc = settle_add_group(&s->groups, s->input.steps.entries[0].rank, err);
+        if (rc == FORAY_OK)
+            rc = records_analyse(&s->input.events, &s->groups, &s->input.steps,
+                                 s->input.steps.entries[0].rank, &s->analyses[0], err);
+        s->made += rc == FORAY_OK;
+        return rc;
+    }
+    for (; s->made < s->count && rc == FORAY_OK; s->made += rc == FORAY_OK)
+        rc = analyse(&s->input.events, &s->groups, &s->rules, &s->input.steps, (uint32_t)s->made,
+                     &s->analyses[s->made], err);
+    if (rc == FORAY_OK)
+        rc = ranks_align(s->analyses, s->count, err);
+    return rc;
+}
+
+void session_free(session *s)
+{
+    for (size_t i = 0; i < s->made; i++)
+        analysis_free(&s->analyses[i]);
+    mem_free(MEM_RECORDS, s->analyses, s->count * sizeof *s->analyses);
+    settle_free(&s->groups);
+    rules_free(&s->rules);
+    trace_input_free(&s->input);
+    *s = (session) { 0 };
+}

@@ -1,0 +1,39 @@
+/* settle.h: what can be said only once all files are read: which lanes are threads and which are streams, what kind
+ * each event is, which ranks there are, which events are doubtful; and every lane's events in order of time.
+ *
+ *     group    one rank (or one program): its threads and streams stand on one clock
+ *
+ * Threads: one at a time.
+ */
+#ifndef FORAY_TIMELINE_SETTLE_H
+#define FORAY_TIMELINE_SETTLE_H
+
+#include "timeline/rules.h"
+#include "timeline/store.h"
+
+typedef struct {
+    int rank;            /* as stated, or by the order of files */
+    bool rank_guessed;   /* the file does not state it */
+    uint32_t first_part; /* the part whose clock and format it has */
+    trace_format format;
+    int64_t base_ns;
+    size_t tasks, calls;
+    int64_t first_ns, last_ns; /* hull of what it holds */
+} group;
+
+typedef struct {
+    group *groups;
+    size_t group_count, group_cap;
+    uint32_t *lane_group; /* [lanes] index of the group */
+    uint32_t *order;      /* [events] by lane, then start; longer ones first, then as in the file */
+    size_t *first;        /* [lanes + 1] where a lane's events begin in `order` */
+    size_t lanes, events; /* their sizes, for freeing */
+} settled;
+
+/* Rewrites kinds, flags and lanes in s. On error *out is empty. */
+int settle(store *s, const rules *r, settled *out, foray_error *err);
+/* A group without events, for step records that stand alone. */
+int settle_add_group(settled *t, int rank, foray_error *err);
+void settle_free(settled *t);
+
+#endif

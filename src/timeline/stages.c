@@ -1,0 +1,255 @@
+/* stages.c: which stage each task belongs to, in order of trust: the file's own word (foray), the annotation around its
+ * launch, the graph that it is a node of, its place in the step and its name.
+ *
+ * The annotation is looked up at the time when the host asked for the task: on Ascend a task passes through an operator
+ * queue, and what encloses its entry there counts, not what encloses the launch on the queue's thread.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "timeline/analysis.h"
+#include "timeline/list.h"
+
+enum { NO_PHASE = 0xff, DEEPEST = 512 };
+
+/* An open range of the host thread that is swept. */
+typedef struct {
+    int64_t end;
+    uint8_t phase;
+    uint32_t queue_link; /* of a Dequeue; 0 */
+} open_range;
+
+typedef struct {
+    analysis *a;
+    const rules *r;
+    const store *s;
+    uint8_t *rule_phase; /* [names] phase + 2 of the stage rule that fits; 1: none; 0: not asked */
+    size_t names, events;
+    uint8_t *phase; /* [events] of launches and queue entries; NO_PHASE */
+    uint32_t
+        *entry; /* [events] of launches from the queue: the Enqueue event + 1; NULL: no queue in the file */
+} sweep;
+
+static uint8_t phase_of_name(sweep *w, uint32_t name)
+{
+    if (w->rule_phase[name] == 0) {
+        const rule *found = rules_find(w->r, RULE_STAGE, names_text(&w->s->names, name));
+        w->rule_phase[name] = (uint8_t)(found != NULL ? found->phase + 2 : 1);
+    }
+    return w->rule_phase[name] == 1 ? NO_PHASE : (uint8_t)(w->rule_phase[name] - 2);
+}
+
+/* Goes through a thread's events with the ranges that are open. Without a queue the launches get the innermost stage;
+ * on the queue's thread they get that of their entry. */
+static void sweep_lane(sweep *w, size_t l, bool ascend)
+{
+    const settled *t = w->a->graph.t;
+    open_range stack[DEEPEST];
+    size_t depth = 0;
+    for (size_t i = t->first[l]; i < t->first[l + 1]; i++) {
+        uint32_t index = t->order[i];
+        const event *e = store_event(w->s, index);
+        while (depth > 0 && stack[depth - 1].end <= e->start)
+            depth--;
+        uint8_t inside = depth > 0 ? stack[depth - 1].phase : NO_PHASE;
+        uint32_t queue = depth > 0 ? stack[depth - 1].queue_link : 0;
+        if (e->kind == EVENT_ANNOTATION || e->kind == EVENT_DEQUEUE || (ascend && e->kind == EVENT_OP)) {
+            uint8_t own = e->kind != EVENT_DEQUEUE ? phase_of_name(w, e->name) : NO_PHASE;
+            if (depth < DEEPEST && (own != NO_PHASE || e->kind == EVENT_DEQUEUE))
+                stack[depth++] = (open_range) { event_end(e), own != NO_PHASE ? own : inside,
+                                                e->kind == EVENT_DEQUEUE ? e->link : queue };
+        } else if (e->kind == EVENT_ENQUEUE || (e->kind >= EVENT_LAUNCH && e->kind <= EVENT_CALL)) {
+            uint32_t entry = e->kind != EVENT_ENQUEUE ? task_graph_entry(&w->a->graph, queue) : 0;
+            w->phase[index] = entry != 0 ? w->phase[entry - 1] : inside;
+            if (entry != 0)
+                w->entry[index] = entry;
+        }
+    }
+}
+
+static bool has_kind(const sweep *w, size_t l, event_kind k)
+{
+    const settled *t = w->a->graph.t;
+    for (size_t i = t->first[l]; i < t->first[l + 1]; i++)
+        if (store_event(w->s, t->order[i])->kind == k)
+            return true;
+    return false;
+}
+
+static void give_phases(sweep *w)
+{
+    task_graph *g = &w->a->graph;
+    for (size_t i = 0; i < g->count; i++) {
+        task *x = &g->tasks[i];
+        const event_detail *d = store_more(w->s, task_event(g, x));
+        x->asked = x->start;
+        x->phase = PHASE_UNATTRIBUTED;
+        x->phase_how = HOW_NONE;
+        if (x->launch != 0) {
+            uint32_t call = x->launch - 1, entry = w->entry != NULL ? w->entry[call] : 0;
+            x->asked = store_event(w->s, entry != 0 ? entry - 1 : call)->start;
+            if (w->phase[call] != NO_PHASE) {
+                x->phase = w->phase[call];
+                x->phase_how = HOW_EXACT;
+            }
+        }
+        if (d != NULL && d->phase >= 0) {
+            x->phase = (uint8_t)d->phase;
+            x->phase_how = HOW_EXACT;
+        }
+    }
+    for (size_t r = 0; r < g->replay_count; r++) {
+        g->replays[r].phase = g->tasks[g->replays[r].first].phase;
+        g->replays[r].phase_how = g->tasks[g->replays[r].first].phase_how;
+    }
+}
+
+int stages_by_annotation(analysis *a, const rules *r, foray_error *err)
+{
+    task_graph *g = &a->graph;
+    sweep w = { .a = a, .r = r, .s = g->s, .names = g->s->names.count, .events = g->s->count };
+    w.rule_phase = mem_alloc_zeroed(MEM_RECORDS, w.names);
+    w.phase = mem_alloc(MEM_RECORDS, w.events);
+    if (g->entry_slots > 0)
+        w.entry = mem_alloc_zeroed(MEM_RECORDS, w.events * sizeof *w.entry);
+    int rc = FORAY_OK;
+    if (w.rule_phase == NULL || w.phase == NULL || (g->entry_slots > 0 && w.entry == NULL)) {
+        rc = fail(err, FORAY_ENOMEM, "out of memory for stages");
+    } else {
+        memset(w.phase, NO_PHASE, w.events);
+        bool ascend = g->t->groups[g->group].format == FORMAT_ASCEND;
+        for (int queue = 0; queue < 2;
+             queue++) /* the queue's own threads come second: they look their entries up */
+            for (size_t l = 0; l < g->t->lanes; l++)
+                if (g->t->lane_group[l] == g->group && g->s->lanes[l].role == LANE_HOST &&
+                    (w.entry != NULL && has_kind(&w, l, EVENT_DEQUEUE)) == (queue == 1))
+                    sweep_lane(&w, l, ascend);
+        give_phases(&w);
+    }
+    mem_free(MEM_RECORDS, w.rule_phase, w.names);
+    mem_free(MEM_RECORDS, w.phase, w.events);
+    mem_free(MEM_RECORDS, w.entry, w.entry != NULL ? w.events * sizeof *w.entry : 0);
+    return rc;
+}
+
+/* ---- by graph and by order -------------------------------------------------------------------- */
+
+static void set_phase(task *x, phase p, evidence how)
+{
+    x->phase = (uint8_t)p;
+    x->phase_how = (uint8_t)how;
+}
+
+/* Of a step's replays the longest is its verify pass, unless the stages are known already. */
+static uint32_t find_verify(const task_graph *g, size_t first, size_t last)
+{
+    uint32_t best = 0;
+    for (size_t r = first; r < last; r++) {
+        const replay *x = &g->replays[r];
+        bool known =
+            x->phase_how == HOW_EXACT && (x->phase == PHASE_TARGET_VERIFY || x->phase == PHASE_DECODE);
+        if (known)
+            return (uint32_t)r + 1;
+        if (x->phase_how != HOW_EXACT && (best == 0 || x->sum_ns > g->replays[best - 1].sum_ns))
+            best = (uint32_t)r + 1;
+    }
+    return best;
+}
+
+/* Replays without a stage get one by their place: before the verify pass they draft, behind it they extend the draft. */
+static void place_replays(analysis *a, const step *s, size_t first, size_t last)
+{
+    task_graph *g = &a->graph;
+    uint32_t verify = find_verify(g, first, last);
+    if (verify == 0 || s->prefill || a->boundary == BOUNDARY_WHOLE) /* without steps a place means nothing */
+        return;
+    replay *v = &g->replays[verify - 1];
+    size_t others = last - first - 1;
+    if (v->phase_how == HOW_NONE) {
+        v->phase = others > 0 && v->sum_ns > 0 ? PHASE_TARGET_VERIFY : PHASE_DECODE;
+        v->phase_how = HOW_INFERRED;
+    }
+    for (size_t r = first; r < last; r++) {
+        replay *x = &g->replays[r];
+        if (x->phase_how != HOW_NONE)
+            continue;
+        x->phase_how = HOW_INFERRED;
+        if (v->phase == PHASE_DECODE)
+            x->phase = PHASE_DECODE; /* pieces of one pass */
+        else
+            x->phase = x->start < v->start ? PHASE_DRAFT : PHASE_DRAFT_EXTEND;
+    }
+}
+
+/* An eager task that nothing assigns: by its name, else by where it stands. */
+static void place_task(const replay *verify, int64_t draft_start, uint8_t named, task *x)
+{
+    if (named != NO_PHASE) {
+        set_phase(x, (phase)named, HOW_GOOD);
+        return;
+    }
+    if (verify == NULL)
+        return;
+    if (verify->phase == PHASE_DECODE)
+        set_phase(x, x->start < verify->end ? PHASE_PLAN : PHASE_EAGER_TAIL, HOW_INFERRED);
+    else if (x->start >= verify->end)
+        set_phase(x, x->kind == EVENT_COMM ? PHASE_SYNC : PHASE_EAGER_TAIL, HOW_INFERRED);
+    else
+        set_phase(x, x->start < draft_start ? PHASE_DRAFT : PHASE_PLAN, HOW_INFERRED);
+}
+
+/* The phase that a kernel's name says, asked once per name; NO_PHASE. */
+static uint8_t phase_of_kernel(const task_graph *g, const rules *r, uint8_t *known, const task *x)
+{
+    uint32_t name = task_event(g, x)->name;
+    if (known[name] == 0) {
+        const rule *found = rules_find(r, RULE_KERNEL, names_text(&g->s->names, name));
+        known[name] = (uint8_t)(found != NULL ? found->phase + 2 : 1);
+    }
+    return known[name] == 1 ? NO_PHASE : (uint8_t)(known[name] - 2);
+}
+
+int stages_by_order(analysis *a, const rules *r, foray_error *err)
+{
+    task_graph *g = &a->graph;
+    uint32_t *verify_of = mem_alloc_zeroed(MEM_RECORDS, (a->step_count + 1) * sizeof *verify_of);
+    uint8_t *known = mem_alloc_zeroed(MEM_RECORDS, g->s->names.count);
+    if (verify_of == NULL || known == NULL) {
+        mem_free(MEM_RECORDS, verify_of, (a->step_count + 1) * sizeof *verify_of);
+        mem_free(MEM_RECORDS, known, g->s->names.count);
+        return fail(err, FORAY_ENOMEM, "out of memory for stages");
+    }
+    size_t next = 0;
+    for (size_t i = 0; i < a->step_count; i++) { /* replays stand in order of their first task, as steps do */
+        while (next < g->replay_count && g->replays[next].start < a->steps[i].start)
+            next++;
+        size_t first = next;
+        while (next < g->replay_count && g->replays[next].start < a->steps[i].end)
+            next++;
+        if (next > first) {
+            place_replays(a, &a->steps[i], first, next);
+            verify_of[i] = a->boundary != BOUNDARY_WHOLE ? find_verify(g, first, next) : 0;
+        }
+    }
+    for (size_t i = 0; i < g->count; i++) {
+        task *x = &g->tasks[i];
+        if (x->phase_how == HOW_NONE && x->replay != 0 && g->replays[x->replay - 1].phase_how != HOW_NONE)
+            set_phase(x, (phase)g->replays[x->replay - 1].phase,
+                      (evidence)g->replays[x->replay - 1].phase_how);
+        else if (x->phase_how == HOW_NONE && x->step != 0) {
+            uint32_t v = verify_of[x->step - 1];
+            int64_t draft = a->steps[x->step - 1].start;
+            for (uint32_t k = v; k > 1 && g->replays[k - 2].start >= a->steps[x->step - 1].start; k--)
+                if (g->replays[k - 2].phase == PHASE_DRAFT)
+                    draft = g->replays[k - 2].start;
+            place_task(v != 0 ? &g->replays[v - 1] : NULL, draft, phase_of_kernel(g, r, known, x), x);
+        }
+        a->phases_annotated += x->phase_how == HOW_EXACT;
+        a->phases_by_graph += x->phase_how == HOW_INFERRED && x->replay != 0;
+        a->phases_by_order += (x->phase_how == HOW_INFERRED || x->phase_how == HOW_GOOD) && x->replay == 0;
+        a->phases_none += x->phase_how == HOW_NONE;
+    }
+    mem_free(MEM_RECORDS, verify_of, (a->step_count + 1) * sizeof *verify_of);
+    mem_free(MEM_RECORDS, known, g->s->names.count);
+    return FORAY_OK;
+}

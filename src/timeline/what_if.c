@@ -1,0 +1,380 @@
+/* what_if.c: what a change would be worth: the tasks are run again, in order, with the same edges and lags, but for the one
+ * thing that is imagined away.
+ *
+ *     start' = the latest of its releases' + the lag it had behind the latest release
+ *     end'   = start' + duration; of a resolved wait: as long behind its record as it was
+ *     host   a thread keeps its own pace between the calls at which it really waited for a task; such a call returns as long
+ *            after that task's new end as it did before
+ *
+ * With nothing changed every time comes out as it was; the analysis keeps the largest deviation to prove it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "timeline/analysis.h"
+#include "timeline/list.h"
+
+/* A call that waited: by the end, per lane. shift: how much later (or earlier) it returns in the run being made. */
+typedef struct {
+    int64_t start, end, shift;
+    uint32_t task; /* that it waited for */
+    uint16_t lane;
+} waited_call;
+
+typedef struct {
+    const analysis *a;
+    const task_graph *g;
+    int64_t *start, *end; /* [tasks] of the run being made */
+    waited_call *calls;   /* [count] by lane, then end */
+    size_t count, cap;
+    size_t *call_first; /* [lanes + 1] */
+    uint32_t *by_end;   /* [count] calls by their end, over all lanes */
+} runner;
+
+/* The change of a run; NULL: none. */
+typedef struct {
+    what_kind kind;
+    uint8_t phase;
+} change;
+
+static int compare_calls(const void *a, const void *b)
+{
+    const waited_call *x = a, *y = b;
+    if (x->lane != y->lane)
+        return x->lane < y->lane ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
+static int compare_call_ends(const void *a, const void *b, void *user)
+{
+    const waited_call *calls = user;
+    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+    if (calls[i].end != calls[j].end)
+        return calls[i].end < calls[j].end ? -1 : 1;
+    return i < j ? -1 : i > j;
+}
+
+/* Calls at which the path, or any thread, waited for a task that ended inside the call. */
+static int find_calls(runner *r, foray_error *err)
+{
+    const task_graph *g = r->g;
+    for (size_t l = 0; l < g->t->lanes; l++) {
+        for (size_t i = g->t->first[l]; g->t->lane_group[l] == g->group && i < g->t->first[l + 1]; i++) {
+            const event *e = store_event(g->s, g->t->order[i]);
+            if (e->kind != EVENT_SYNC_CALL && e->kind != EVENT_COPY_CALL)
+                continue;
+            for (size_t n = task_graph_ended_by(g, event_end(e)); n-- > 0;) {
+                const task *x = &g->tasks[g->by_end[n]];
+                if (x->end <= e->start)
+                    break;
+                if (e->kind == EVENT_COPY_CALL ? x->launch != g->t->order[i] + 1
+                                               : !event_is_work(x->kind) || x->asked > e->start)
+                    continue;
+                if (!list_reserve(&r->calls, &r->cap, r->count + 1, sizeof *r->calls))
+                    return fail(err, FORAY_ENOMEM, "out of memory for what-ifs");
+                r->calls[r->count++] = (waited_call) {
+                    .start = e->start, .end = event_end(e), .task = g->by_end[n], .lane = (uint16_t)l
+                };
+                break;
+            }
+        }
+    }
+    if (r->count == 0)
+        return FORAY_OK;
+    qsort(r->calls, r->count, sizeof *r->calls, compare_calls);
+    for (size_t i = 0; i < r->count; i++) {
+        r->call_first[r->calls[i].lane + 1]++;
+        r->by_end[i] = (uint32_t)i;
+    }
+    for (size_t l = 0; l < g->t->lanes; l++)
+        r->call_first[l + 1] += r->call_first[l];
+    qsort_r(r->by_end, r->count, sizeof *r->by_end, compare_call_ends, r->calls);
+    return FORAY_OK;
+}
+
+/* How far a thread's moment has moved: by the last call before it that waited. */
+static int64_t shift_at(const runner *r, size_t l, int64_t ns)
+{
+    size_t low = r->call_first[l], high = r->call_first[l + 1];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (r->calls[middle].end <= ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > r->call_first[l] ? r->calls[low - 1].shift : 0;
+}
+
+static void run_call(runner *r, waited_call *c)
+{
+    const task *x = &r->g->tasks[c->task];
+    int64_t begun = c->start + shift_at(r, c->lane, c->start), done = r->end[c->task];
+    c->shift = (begun > done ? begun : done) + (c->end - x->end) - c->end;
+}
+
+static bool without_time(const change *c, const task *x)
+{
+    if (c == NULL)
+        return false;
+    switch (c->kind) {
+    case WHAT_NO_PEER:
+        return x->kind == EVENT_NOTIFY_WAIT;
+    case WHAT_NO_COMM:
+        return x->kind == EVENT_NOTIFY_WAIT || x->kind == EVENT_COMM;
+    case WHAT_NO_STAGE:
+        return x->phase == c->phase && event_is_work(x->kind);
+    default:
+        return false;
+    }
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void start_task(runner *r, size_t i, const change *c)
+{
+    const task_graph *g = r->g;
+    const task *x = &g->tasks[i];
+    const event_detail *d = store_more(g->s, task_event(g, x));
+    int64_t was = INT64_MIN, is = INT64_MIN; /* the latest release, as it was and in this run */
+    bool no_gap = c != NULL && c->kind == WHAT_NO_GAP && c->phase == x->phase;
+    if (x->before != 0) {
+        const task *b = &g->tasks[x->before - 1];
+        bool overlaps = b->end > x->start; /* it may start at the same distance behind the other's start */
+        was = overlaps ? b->start : b->end;
+        is = overlaps ? r->start[x->before - 1] : r->end[x->before - 1];
+    }
+    if (x->cause != 0 && x->kind != EVENT_WAIT && g->tasks[x->cause - 1].end <= x->start) {
+        was = later(was, g->tasks[x->cause - 1].end);
+        is = later(is, r->end[x->cause - 1]);
+    }
+    int64_t device = was;
+    if (x->launch != 0) {
+        const event *call = store_event(g->s, x->launch - 1);
+        int64_t asked = call->start < x->start ? call->start : x->start;
+        was = later(was, asked);
+        if (!no_gap)
+            is = later(is, asked + shift_at(r, call->lane, call->start));
+    }
+    if (was == INT64_MIN) { /* nothing known: it keeps its time */
+        r->start[i] = x->start;
+    } else {
+        int64_t lag = x->start - was;
+        if (no_gap && device != INT64_MIN &&
+            (was > device || (x->launch != 0 && event_end(store_event(g->s, x->launch - 1)) > device)))
+            lag = 0; /* the lag was the launch's own */
+        if (d != NULL && d->ready != INT64_MIN) {
+            int64_t host = d->ready > was ? (d->ready < x->start ? d->ready : x->start) - was : 0;
+            lag -= no_gap ? host : 0;
+            if (c != NULL && c->kind == WHAT_NO_RESOURCE)
+                lag = lag < host ? lag : host;
+        }
+        r->start[i] = (is == INT64_MIN ? x->start : is) + lag;
+    }
+}
+
+static void end_task(runner *r, size_t i, const change *c)
+{
+    const task *x = &r->g->tasks[i];
+    r->end[i] = r->start[i] + (without_time(c, x) ? 0 : x->end - x->start);
+    if (x->kind == EVENT_WAIT && x->cause != 0) {
+        int64_t behind = r->end[x->cause - 1] + (x->end - r->g->tasks[x->cause - 1].end);
+        r->end[i] = later(r->start[i], behind);
+    }
+}
+
+/* Runs everything once, in the order of the old times: a start needs ends before it, an end its own start (and a wait's the
+ * end of its record), a call the end of its task. */
+static void run_all(runner *r, const change *c)
+{
+    const task_graph *g = r->g;
+    size_t call = 0, ended = 0;
+    for (size_t i = 0; i < r->count; i++)
+        r->calls[i].shift = 0;
+    for (size_t i = 0; i <= g->count; i++) {
+        int64_t now = i < g->count ? g->tasks[i].start : INT64_MAX;
+        for (;;) {
+            bool has_end = ended < g->count && g->by_end[ended] < i && g->tasks[g->by_end[ended]].end <= now;
+            bool has_call = call < r->count && r->calls[r->by_end[call]].end <= now;
+            if (has_end && !(has_call && r->calls[r->by_end[call]].end < g->tasks[g->by_end[ended]].end))
+                end_task(r, g->by_end[ended++], c);
+            else if (has_call)
+                run_call(r, &r->calls[r->by_end[call++]]);
+            else
+                break;
+        }
+        if (i < g->count)
+            start_task(r, i, c);
+    }
+}
+
+/* ---- from runs to savings --------------------------------------------------------------------- */
+
+/* The task whose start (or, in foray's rounds, whose end) is the boundary; SIZE_MAX. */
+static size_t boundary_task(const runner *r, int64_t ns)
+{
+    const task_graph *g = r->g;
+    if (r->a->boundary == BOUNDARY_ROUND) {
+        for (size_t e = task_graph_ended_by(g, ns); e-- > 0 && g->tasks[g->by_end[e]].end == ns;)
+            return g->by_end[e];
+        return SIZE_MAX;
+    }
+    size_t low = g->lane_first[g->main_lane], high = g->lane_first[g->main_lane + 1];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (g->tasks[g->by_lane[middle]].start < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < g->lane_first[g->main_lane + 1] && g->tasks[g->by_lane[low]].start == ns ? g->by_lane[low]
+                                                                                          : SIZE_MAX;
+}
+
+/* How much earlier the moment of a boundary comes. The beginning of the first step and the end of the last are no task's
+ * start: the one stays, the other is that of the task that ended last. */
+static int64_t gain_at(const runner *r, int64_t ns, bool is_last)
+{
+    size_t x = is_last ? SIZE_MAX : boundary_task(r, ns);
+    if (x != SIZE_MAX)
+        return r->a->boundary == BOUNDARY_ROUND ? ns - r->end[x] : ns - r->start[x];
+    if (!is_last)
+        return 0;
+    int64_t latest = INT64_MIN;
+    size_t n = task_graph_ended_by(r->g, ns);
+    for (size_t e = n; e-- > 0 && e + 4096 > n;)
+        latest = later(latest, event_is_work(r->g->tasks[r->g->by_end[e]].kind) ? r->end[r->g->by_end[e]]
+                                                                                : INT64_MIN);
+    return latest == INT64_MIN || n == 0 ? 0 : r->g->tasks[r->g->by_end[n - 1]].end - latest;
+}
+
+/* Mean saving over the kept steps. */
+static int64_t saving(const runner *r)
+{
+    const analysis *a = r->a;
+    int64_t sum = 0, steps = 0;
+    for (size_t i = 0; i < a->step_count; i++) {
+        const step *s = &a->steps[i];
+        if (s->reason != STEP_KEPT)
+            continue;
+        sum += gain_at(r, s->end, i + 1 == a->step_count && a->boundary != BOUNDARY_ROUND) -
+               gain_at(r, s->start, false);
+        steps++;
+    }
+    return steps > 0 ? sum / steps : 0;
+}
+
+static double mean_commit(const analysis *a)
+{
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < a->step_count; i++)
+        if (a->steps[i].reason == STEP_KEPT && a->steps[i].commit_length > 0) {
+            sum += a->steps[i].commit_length;
+            n++;
+        }
+    return n > 0 ? sum / (double)n : 0;
+}
+
+static int try_change(runner *r, analysis *a, what_kind kind, phase p, foray_error *err)
+{
+    change c = { kind, (uint8_t)p };
+    run_all(r, &c);
+    int64_t saved = saving(r);
+    if (saved <= 0)
+        return FORAY_OK;
+    if (!list_reserve(&a->what_ifs, &a->what_if_cap, a->what_if_count + 1, sizeof *a->what_ifs))
+        return fail(err, FORAY_ENOMEM, "out of memory for what-ifs");
+    double length = mean_commit(a);
+    a->what_ifs[a->what_if_count++] =
+        (what_if) { .kind = kind,
+                    .phase = (uint8_t)p,
+                    .saved_ns = saved,
+                    .token_ns = length > 0 ? (int64_t)((double)saved / length) : 0 };
+    return FORAY_OK;
+}
+
+static int compare_savings(const void *a, const void *b)
+{
+    const what_if *x = a, *y = b;
+    return x->saved_ns < y->saved_ns ? 1 : x->saved_ns > y->saved_ns ? -1 : 0;
+}
+
+/* Tries what the kept steps have at all: each account decides which change is worth a run. */
+static int try_changes(runner *r, analysis *a, foray_error *err)
+{
+    int64_t gap[PHASE_COUNT] = { 0 }, own[PHASE_COUNT] = { 0 }, peer = 0, comm = 0, resource = 0;
+    int rc = FORAY_OK;
+    for (size_t i = 0; i < a->step_count; i++) {
+        const step *s = &a->steps[i];
+        if (s->reason != STEP_KEPT)
+            continue;
+        for (int p = 0; p < PHASE_COUNT; p++) {
+            gap[p] += s->gap_before_ns[p];
+            own[p] += s->stages[p].path_ns;
+        }
+        peer += s->peer_ns;
+        comm += s->peer_ns + s->transfer_ns;
+        for (size_t k = 0; k < s->segments; k++)
+            if (path_at(a, s->first_segment + k)->kind == SEGMENT_RESOURCE)
+                resource += path_at(a, s->first_segment + k)->to - path_at(a, s->first_segment + k)->from;
+    }
+    for (int p = 0; p < PHASE_COUNT && rc == FORAY_OK; p++)
+        if (gap[p] > 0)
+            rc = try_change(r, a, WHAT_NO_GAP, (phase)p, err);
+    if (rc == FORAY_OK && peer > 0)
+        rc = try_change(r, a, WHAT_NO_PEER, PHASE_EXPOSED_COMM, err);
+    if (rc == FORAY_OK && comm > peer)
+        rc = try_change(r, a, WHAT_NO_COMM, PHASE_EXPOSED_COMM, err);
+    if (rc == FORAY_OK && resource > 0)
+        rc = try_change(r, a, WHAT_NO_RESOURCE, PHASE_HOST_GAP, err);
+    static const phase stages[] = { PHASE_DRAFT,  PHASE_PLAN,         PHASE_ACCEPT,    PHASE_SYNC,
+                                    PHASE_COMMIT, PHASE_DRAFT_EXTEND, PHASE_EAGER_TAIL };
+    for (size_t k = 0; k < sizeof stages / sizeof *stages && rc == FORAY_OK; k++)
+        if (own[stages[k]] > 0)
+            rc = try_change(r, a, WHAT_NO_STAGE, stages[k], err);
+    if (a->what_if_count > 0)
+        qsort(a->what_ifs, a->what_if_count, sizeof *a->what_ifs, compare_savings);
+    return rc;
+}
+
+int what_if_run(analysis *a, foray_error *err)
+{
+    const task_graph *g = &a->graph;
+    size_t calls_room = 0;
+    if (g->count == 0)
+        return FORAY_OK;
+    for (size_t l = 0; l < g->t->lanes; l++)
+        for (size_t i = g->t->first[l]; g->t->lane_group[l] == g->group && i < g->t->first[l + 1]; i++) {
+            unsigned kind = store_event(g->s, g->t->order[i])->kind;
+            calls_room += kind == EVENT_SYNC_CALL || kind == EVENT_COPY_CALL;
+        }
+    runner r = { .a = a, .g = g };
+    r.start = mem_alloc(MEM_RECORDS, g->count * sizeof *r.start);
+    r.end = mem_alloc(MEM_RECORDS, g->count * sizeof *r.end);
+    r.call_first = mem_alloc_zeroed(MEM_RECORDS, (g->t->lanes + 1) * sizeof *r.call_first);
+    r.by_end = mem_alloc(MEM_RECORDS, (calls_room + 1) * sizeof *r.by_end);
+    int rc = FORAY_OK;
+    if (r.start == NULL || r.end == NULL || r.call_first == NULL || r.by_end == NULL)
+        rc = fail(err, FORAY_ENOMEM, "out of memory for what-ifs");
+    if (rc == FORAY_OK)
+        rc = find_calls(&r, err);
+    if (rc == FORAY_OK) {
+        run_all(&r, NULL);
+        for (size_t i = 0; i < g->count; i++) {
+            int64_t off = llabs(r.start[i] - g->tasks[i].start), late = llabs(r.end[i] - g->tasks[i].end);
+            a->replay_error_ns = later(a->replay_error_ns, later(off, late));
+        }
+        rc = try_changes(&r, a, err);
+    }
+    mem_free(MEM_RECORDS, r.start, g->count * sizeof *r.start);
+    mem_free(MEM_RECORDS, r.end, g->count * sizeof *r.end);
+    mem_free(MEM_RECORDS, r.call_first, (g->t->lanes + 1) * sizeof *r.call_first);
+    mem_free(MEM_RECORDS, r.by_end, (calls_room + 1) * sizeof *r.by_end);
+    list_free(&r.calls, &r.cap, sizeof *r.calls);
+    return rc;
+}
