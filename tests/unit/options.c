@@ -145,7 +145,7 @@ static void every_twin_sets_its_option(void **state)
             if (value == NULL)
                 snprintf(entry + strlen(entry), 32, "%.*s", (int)strcspn(r->choices, "|"), r->choices);
             const char *operand[] = { "x" };
-            options o = parsed((command)c, (int)option_commands[c].operands, operand, ENVIRONMENT(entry));
+            options o = parsed((command)c, (option_commands[c].operands > 0), operand, ENVIRONMENT(entry));
             assert_int_equal(o.value[id].source, OPTION_FROM_ENVIRONMENT);
             options_free(&o);
         }
@@ -279,7 +279,7 @@ static void the_table_is_sound(void **state)
             char argument[128];
             const char *argv[] = { argument, "x" };
             snprintf(argument, sizeof argument, "--%s=%s", r->name, r->fallback);
-            options o = parsed((command)c, 1 + (int)option_commands[c].operands, argv, NOTHING);
+            options o = parsed((command)c, 1 + (option_commands[c].operands > 0), argv, NOTHING);
             options_free(&o);
         }
     }
@@ -292,7 +292,7 @@ static void help_docs_and_manifest_list_every_option(void **state)
     options_markdown(&docs);
     for (int c = 0; c < COMMAND_COUNT; c++) {
         const char *operand[] = { "x" };
-        options o = parsed((command)c, (int)option_commands[c].operands, operand, NOTHING);
+        options o = parsed((command)c, (option_commands[c].operands > 0), operand, NOTHING);
         const char *names[OPT_COUNT], *values[OPT_COUNT];
         size_t listed = options_list(&o, names, values), taken = 0;
         buf help = { 0 };
