@@ -12,7 +12,7 @@
  *   index state     ring      8 + guard             4 index_dim        of ratio 4    from n - n % 4 - 4 on
  *
  * guard: the most rows of one pass, which may all turn out rejected. A ring holds one entry per token; what lies before
- * token 0 is nowhere: kernels know it by position. All entries are f32. Pools that no layer needs are left out. The digest
+ * token 0 is nowhere: kernels know it by position. Entries are f32, or packed. Pools that no layer needs are left out. The digest
  * sees all but the draft window, whose rows depend on the rounds that the drafter took part in (the streams' do not).
  * Pure. Threads: any.
  */
@@ -25,7 +25,7 @@
 /* Two pools per ratio, and window, draft window, streams, index, index state beside them. */
 enum { SPARSE_MAX_LAYERS = 257, SPARSE_MAX_RATIOS = (CACHE_MAX_POOLS - 5) / 2 };
 
-/* Tokens that a page covers: of entries/4 of 21 layers of 512, 2.6 MB; tables of 4096 pages for a million tokens. */
+/* Tokens that a page covers: of entries/4 of 21 layers of 512, 2.6 MB as f32, .96 packed; tables of 4096 pages for a million tokens. */
 #ifdef FORAY_TORTURE
 enum { SPARSE_PAGE_TOKENS = 8 };
 #else

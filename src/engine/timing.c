@@ -139,20 +139,21 @@ int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, foray_err
     return rc;
 }
 
-/* Every entry that the scratch slot holds, between -1 and 1. */
+/* Every byte of the slot's pages near 0x3e: as f32, f16, e4m3, e2m1 and powers of two alike these are ordinary numbers. */
 static void fill_slot(foray_engine *e, int length)
 {
     cache *c = e->cache;
     for (int pool = 0; pool < cache_pools(c); pool++) {
         const pool_desc *p = cache_pool(c, pool);
         const int32_t *table = cache_table(c, pool) + (size_t)e->slots * (size_t)cache_table_stride(c, pool);
-        size_t words = pool_page_bytes(p) / sizeof(float);
+        size_t words = pool_page_bytes(p) / sizeof(uint32_t);
         for (int i = 0; i < pool_pages(p, length); i++) {
-            float *page = (float *)(void *)(cache_pages(c, pool) + (size_t)table[i] * pool_page_bytes(p));
+            uint32_t *page =
+                (uint32_t *)(void *)(cache_pages(c, pool) + (size_t)table[i] * pool_page_bytes(p));
             for (size_t k = 0; k < words; k++)
                 page[k] =
-                    (float)(int32_t)rng_philox((uint32_t)k, (uint32_t)i, (uint32_t)pool, 0, 1, 1).word[0] *
-                    0x1p-31f;
+                    0x3e3e3e3e +
+                    (rng_philox((uint32_t)k, (uint32_t)i, (uint32_t)pool, 0, 1, 1).word[0] & 0x01010101);
         }
     }
 }

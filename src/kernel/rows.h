@@ -42,7 +42,7 @@ static inline size_t entry_packed_bytes(entry_packing packing, int width, int pl
 /* One layer's share of a pool of entries of `width` floats (cache/cache.h). A growing pool keeps entry e for ever; a
  * ring keeps the last `ring` of them, e at e % ring.
  *
- *   page:  [layer 0: page_rows x width] [layer 1: …] …     base points at this layer's share of page 0 */
+ *   page:  [layer 0: page_rows x stride] [layer 1: …] …     base points at this layer's share of page 0 */
 typedef struct {
     uint8_t *base;        /* page p starts at base + p * page_stride */
     size_t page_stride;   /* bytes */

@@ -24,11 +24,13 @@ void budget_init(budget *b, int fixed)
     b->one_row_ns = 1;
     for (int r = 0; r <= BUDGET_MAX_ROWS; r++)
         b->ratio[r] = r < 1 ? 0 : 1 + .15 * (r - 1);
-    for (int s = 0; s < DRAFT_SIGNALS; s++)
+    for (int s = 0; s < DRAFT_SIGNALS; s++) {
+        b->offered[s] = 1;
         for (int j = 0; j < DRAFT_MAX; j++) {
             b->tried[s][j] = PRIOR_TRIES;
             b->stood[s][j] = PRIOR_TRIES * PRIOR[s];
         }
+    }
 }
 
 void budget_set_costs(budget *b, const int *rows, const double *ns, int count)

@@ -34,7 +34,8 @@ typedef struct {
     /* A chain drafter. */
     double chain_ns[DRAFT_MAX + 1]; /* [drafts] beyond a round of drafts + 1 rows, one request; [0] unused */
     int chain_most;                 /* measured up to; 0: not measured */
-    int chain_probe;                /* rounds left of a probe in progress */
+    bool chain_probe;               /* the drafter was made ready for a round with one draft, to see */
+    double offered[DRAFT_SIGNALS];  /* how often chains had this signal: a decayed count */
     int fixed;                      /* >= 0: always that many drafts per request; -1: by cost */
 } budget;
 
@@ -55,13 +56,17 @@ bool budget_choose(budget *b, const draft *drafts, int n, int max_rows, int *kee
 
 /* Chains. extra_ns[k]: what k drafts take beyond a round of k + 1 rows, k = 1 … most. */
 void budget_set_chain(budget *b, const double *extra_ns, int most);
-/* Whether the drafter should be ready for the next round of n requests. Once per round. */
-bool budget_wants_chain(budget *b, int n);
+/* Whether the drafter should be ready for the next round of n requests. Once per round; may_probe: not while a prompt is
+ * read. owed: rows that it must make first. */
+bool budget_wants_chain(budget *b, int n, int owed, bool may_probe);
 /* How many drafts each of n requests makes in this round, as far as its room[i] goes (0: it cannot). max_rows bounds
  * all rows. */
 int budget_choose_chain(budget *b, const int *room, const int *signal, int n, int max_rows);
 /* A round of `rows` rows with chains of `drafts` for n requests took wall_ns. */
 void budget_observe_chain(budget *b, int drafts, int n, int rows, double wall_ns);
+
+/* A round of another kind took wall_ns: it counts for the share that probes may take, and teaches no cost. */
+void budget_observe_other(budget *b, double wall_ns);
 
 /* A round of `rows` rows took wall_ns. */
 void budget_observe_round(budget *b, int rows, double wall_ns);

@@ -6,6 +6,7 @@
 static const double MARGIN = 1.02; /* speculation must promise this much, or the drafter is left out */
 static const double CHAIN_RATE = .10;
 static const double PROBE_SHARE = .02;
+static const double SIGNAL_DECAY = .99; /* the last hundred count */
 #ifdef FORAY_TORTURE
 enum { PROBE_FIRST = 1, PROBE_LAST = 4 }; /* so that probes are common */
 #else
@@ -22,15 +23,15 @@ void budget_set_chain(budget *b, const double *extra_ns, int most)
     }
 }
 
-/* The chance that draft j of any signal stands if those before it did. */
+/* The chance that draft j stands if those before it did, whichever signal comes: as often as they come. */
 static double mean_survival(const budget *b, int j)
 {
-    double tried = 0, stood = 0;
+    double offered = 0, stood = 0;
     for (int s = 0; s < DRAFT_SIGNALS; s++) {
-        tried += b->tried[s][j];
-        stood += b->stood[s][j];
+        offered += b->offered[s];
+        stood += b->offered[s] * budget_survival(b, s, j);
     }
-    return stood / tried;
+    return stood / offered;
 }
 
 /* A round of n requests with k drafts each: rows of requests cost alike, so a chain's own rows do too. */
@@ -51,47 +52,59 @@ static double mean_value(const budget *b, int n, int k)
 static bool pays(const budget *b, int n)
 {
     double plain = n / budget_cost_ns(b, n) * MARGIN;
-    for (int k = 1; k <= b->chain_most && n * (1 + k) <= BUDGET_MAX_ROWS; k++)
+    for (int k = 1; k <= b->chain_most && n <= BUDGET_MAX_ROWS / (1 + k); k++)
         if (mean_value(b, n, k) > plain)
             return true;
     return false;
 }
 
-bool budget_wants_chain(budget *b, int n)
+bool budget_wants_chain(budget *b, int n, int owed, bool may_probe)
 {
     if (b->fixed >= 0)
         return b->fixed > 0;
-    if (b->chain_most == 0 || n > BUDGET_MAX_ROWS || pays(b, n))
+    if (b->chain_most == 0 || pays(b, n))
         return true;
-    if (b->chain_probe > 0)
-        return --b->chain_probe > 0;
+    if (!may_probe)
+        return false;
+    /* Getting ready, a round with one draft, getting ready again; rows that are owed cost like those of a round. */
     double extra = 2 * b->chain_ns[1] * b->ratio[n] + budget_cost_ns(b, 2 * n) - budget_cost_ns(b, n);
+    extra += budget_cost_ns(b, 1) * owed / BUDGET_MAX_ROWS * b->ratio[BUDGET_MAX_ROWS];
     if (++b->probe_wait < b->probe_interval || b->probe_spent_ns + extra > PROBE_SHARE * b->total_ns)
         return false;
     b->probe_wait = 0;
     b->probe_interval = b->probe_interval < PROBE_LAST ? b->probe_interval * 2 : PROBE_LAST;
     b->probe_spent_ns += extra;
-    b->chain_probe = 1;
+    b->chain_probe = true;
     return true;
+}
+
+static void count_signal(budget *b, int signal)
+{
+    for (int s = 0; s < DRAFT_SIGNALS; s++)
+        b->offered[s] *= SIGNAL_DECAY;
+    b->offered[signal]++;
 }
 
 int budget_choose_chain(budget *b, const int *room, const int *signal, int n, int max_rows)
 {
-    double chance[BUDGET_MAX_REQUESTS], tokens = n, best;
-    int drafts = 0, most = 0, choice = 0;
-    b->probing = false;
+    double chance[BUDGET_MAX_REQUESTS], tokens = n;
+    int drafts = 0, most = 0, choice = 0, fits = 0;
+    bool probe = b->chain_probe;
+    b->probing = b->chain_probe = false;
     if (n > BUDGET_MAX_REQUESTS)
         return 0;
     for (int i = 0; i < n; i++) {
         most = room[i] > most ? room[i] : most;
         chance[i] = 1;
+        if (room[i] > 0)
+            count_signal(b, signal[i]);
     }
     if (b->fixed >= 0 && most > b->fixed)
         most = b->fixed;
     else if (b->fixed < 0 && b->chain_most > 0 && most > b->chain_most)
         most = b->chain_most;
     /* The rows that made the drafter ready are spent: what counts is the time from here. */
-    best = tokens / (budget_cost_ns(b, n) + b->chain_ns[1] * b->ratio[n]);
+    double best = tokens / (budget_cost_ns(b, n) + b->chain_ns[1] * b->ratio[n]);
     for (int k = 1; k <= most; k++) {
         for (int i = 0; i < n; i++)
             if (room[i] >= k) {
@@ -100,17 +113,23 @@ int budget_choose_chain(budget *b, const int *room, const int *signal, int n, in
             }
         if (n + drafts > max_rows)
             break;
+        fits = k;
         double value = tokens / round_ns(b, n, drafts, k);
         if (value > best || b->fixed >= 0) {
             best = value;
             choice = k;
         }
     }
-    if (choice == 0 && b->chain_probe > 0 && most > 0) {
+    if (choice == 0 && probe && fits > 0) {
         b->probing = true;
         choice = 1;
     }
     return choice;
+}
+
+void budget_observe_other(budget *b, double wall_ns)
+{
+    b->total_ns += wall_ns > 0 ? wall_ns : 0;
 }
 
 void budget_observe_chain(budget *b, int drafts, int n, int rows, double wall_ns)

@@ -42,6 +42,7 @@ typedef struct drafter {
     bool (*is_ready)(const struct drafter *d, const sequence *s);  /* could draft for s now */
     int (*signal_now)(const struct drafter *d, const sequence *s); /* the signal of those drafts */
     int (*owed)(const struct drafter *d, const sequence *s);       /* rows before it is ready */
+    int most_extended;                                             /* rows that one extend can make */
     void (*rewind)(struct drafter *d, const sequence *s);          /* s is new on its slot, or was put back */
 
     void (*destroy)(struct drafter *d);

@@ -9,7 +9,7 @@
 #include "kernel/ref/vmath.h"
 #include "model/deepseek4.h"
 
-enum { TIERS = 10, GRAPH_POOL_BYTES = 16 << 20 };
+enum { SLOT_TIERS = 8, ROW_TIERS = 31, GRAPH_POOL_BYTES = 16 << 20 };
 
 typedef struct {
     drafter base; /* first: a drafter is one of these */
@@ -17,8 +17,8 @@ typedef struct {
     const deepseek4 *model;
     pass pass;
     graph_pool *pool;
-    graph *draft_graph[TIERS][DRAFT_MAX + 1]; /* [slots tier][drafts] */
-    graph *extend_graph[TIERS][TIERS];        /* [slots tier][rows tier] */
+    graph *draft_graph[SLOT_TIERS][DRAFT_MAX + 1]; /* [slots tier][drafts] */
+    graph *extend_graph[SLOT_TIERS][ROW_TIERS];    /* [slots tier][rows tier] */
 
     /* Device memory. */
     float *self;         /* [slots, S, dim]: the streams that the next self-fed row starts from */
@@ -77,8 +77,8 @@ static void add_head(nextn *d, plan_member *m, int drafted)
 /* Classes of how likely the layer thought its draft. */
 static int signal_of(float logprob)
 {
-    int eighth = (int)(vmath_exp(logprob) * DRAFT_SIGNALS);
-    return eighth < 0 ? 0 : eighth >= DRAFT_SIGNALS ? DRAFT_SIGNALS - 1 : eighth;
+    float eighth = vmath_exp(logprob) * DRAFT_SIGNALS;
+    return !(eighth > 0) ? 0 : eighth >= DRAFT_SIGNALS ? DRAFT_SIGNALS - 1 : (int)eighth;
 }
 
 /* Rows for the next draft of every member that still has room. */
@@ -214,24 +214,17 @@ static int launch_extend(nextn *d, stream *s, int slots, int rows, foray_error *
     return rc == 0 ? launch_host(d, s, "extend_end", run_extend_end, err) : rc;
 }
 
-static int tier_index(int tier)
-{
-    int i = 0;
-    while ((1 << i) < tier)
-        i++;
-    return i;
-}
-
 static graph **draft_graph_of(nextn *d, const round_plan *p)
 {
-    return &d->draft_graph[tier_index(p->slots_launched)][p->draft_steps];
+    return &d->draft_graph[plan_tier_index(p->slots_launched)][p->draft_steps];
 }
 
 static graph **extend_graph_of(nextn *d, const round_plan *p)
 {
-    return &d->extend_graph[tier_index(p->slots_launched)][tier_index(p->extend_launched)];
+    return &d->extend_graph[plan_tier_index(p->slots_launched)][plan_tier_index(p->extend_launched)];
 }
 
+/* Nodes keep the phase that is marked when they are captured. */
 static int capture_draft(nextn *d, const round_plan *p, stream *s, foray_error *err)
 {
     graph **g = draft_graph_of(d, p);
@@ -240,6 +233,8 @@ static int capture_draft(nextn *d, const round_plan *p, stream *s, foray_error *
     int rc = stream_capture_begin(s, d->pool, err);
     if (rc != 0)
         return rc;
+    device_mark(d->config.device,
+                (task_mark) { .round = p->round, .phase = PHASE_DRAFT, .rows = p->members });
     rc = launch_draft(d, s, p->slots_launched, p->draft_steps, err);
     int ended = stream_capture_end(s, g, rc == 0 ? err : NULL);
     return rc != 0 ? rc : ended;
@@ -253,6 +248,8 @@ static int capture_extend(nextn *d, const round_plan *p, stream *s, foray_error 
     int rc = stream_capture_begin(s, d->pool, err);
     if (rc != 0)
         return rc;
+    device_mark(d->config.device,
+                (task_mark) { .round = p->round, .phase = PHASE_DRAFT_EXTEND, .rows = p->extend_launched });
     rc = launch_extend(d, s, p->slots_launched, p->extend_launched, err);
     int ended = stream_capture_end(s, g, rc == 0 ? err : NULL);
     return rc != 0 ? rc : ended;
@@ -318,11 +315,11 @@ static void destroy(drafter *base)
 {
     nextn *d = (nextn *)base;
     device *v = d->config.device;
-    for (int i = 0; i < TIERS; i++) {
+    for (int i = 0; i < SLOT_TIERS; i++) {
         for (int k = 0; k <= DRAFT_MAX; k++)
             if (d->draft_graph[i][k])
                 graph_destroy(d->draft_graph[i][k]);
-        for (int k = 0; k < TIERS; k++)
+        for (int k = 0; k < ROW_TIERS; k++)
             if (d->extend_graph[i][k])
                 graph_destroy(d->extend_graph[i][k]);
     }
@@ -340,8 +337,8 @@ static int create_buffers(nextn *d, foray_error *err)
 {
     const nextn_config *c = &d->config;
     const deepseek4_config *m = &d->model->config;
-    size_t slots = (size_t)c->slots, heads = (size_t)c->max_requests;
-    int rc = model_pass_create(c->model, c->device, c->max_rows, c->max_requests, c->max_requests,
+    size_t slots = (size_t)c->slots, heads = (size_t)plan_tier(c->max_requests); /* launches come in tiers */
+    int rc = model_pass_create(c->model, c->device, d->base.most_extended, (int)heads, (int)heads,
                                cache_max_length(c->cache), &d->pass, err);
     if (rc == 0)
         rc = graph_pool_create(c->device, GRAPH_POOL_BYTES, &d->pool, err);
@@ -380,6 +377,9 @@ int nextn_open(const nextn_config *config, drafter **out, foray_error *err)
                    .config = *config,
                    .model = config->model->deepseek4,
                    .slot_bytes = 3 * sizeof(int32_t) * (size_t)config->slots };
+    /* What one request can owe after a pause must fit. */
+    int least = plan_tier(d->model->config.window + DRAFT_MAX + 2);
+    d->base.most_extended = config->max_rows > least ? config->max_rows : least;
     d->done = mem_alloc_zeroed(MEM_GENERAL, d->slot_bytes);
     int rc = d->done ? create_buffers(d, err) : fail(err, FORAY_ENOMEM, "drafter nextn: no memory");
     if (rc != 0) {

@@ -26,7 +26,7 @@ typedef struct {
     const model *model; /* with a NextN layer */
     cache *cache;
     int slots, max_requests;
-    int max_rows; /* of one extend */
+    int max_rows; /* of one extend, or more where a window needs it */
 } nextn_config;
 
 /* *out is owned: (*out)->destroy. Everything in the config is borrowed as long. */

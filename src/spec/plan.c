@@ -95,3 +95,11 @@ int plan_tier(int n)
         tier *= 2;
     return tier;
 }
+
+int plan_tier_index(int n)
+{
+    int i = 0;
+    while (1 << i < n)
+        i++;
+    return i;
+}

@@ -73,5 +73,7 @@ void plan_pack(round_plan *p, pass *pass);
 
 /* A tier that holds n: the next power of two. Graphs are captured per tier; kernels compute live rows only. */
 int plan_tier(int n);
+/* Its number: plan_tier(n) == 1 << plan_tier_index(n). */
+int plan_tier_index(int n);
 
 #endif

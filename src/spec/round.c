@@ -28,7 +28,9 @@ struct round_loop {
     int max_rows, max_decode_rows; /* of any round; of a round without a prompt */
     int64_t rounds;
     round_counters counters;
-    graph *replay; /* the plan's graph, or NULL: eager */
+    graph *replay;        /* the plan's graph, or NULL: eager */
+    bool drafter_refused; /* a capture of the drafter's failed: its rounds are eager from then on */
+    int extended_before;  /* rows launched by the extend of the round before; -1: it read a prompt */
 
     /* Device memory, by head row. */
     int32_t *sample_position, *token;
@@ -112,7 +114,7 @@ static void describe_heads(round_loop *r)
 static void run_pack(void *user)
 {
     round_loop *r = user;
-    if (drafts_on_device(r))
+    if (r->plan.draft_steps > 0)
         r->times.drafted = clock_fast_ns();
     choose_keep(r);
     plan_pack(&r->plan, &r->pass);
@@ -207,20 +209,12 @@ static int launch_verify(round_loop *r, int slots, int rows, int heads, foray_er
     return rc;
 }
 
-static int tier_index(int tier)
-{
-    int i = 0;
-    while ((1 << i) < tier)
-        i++;
-    return i;
-}
-
 /* The graph of the plan's key, captured when it is first needed. */
 static int graph_of(round_loop *r, graph **out, foray_error *err)
 {
     round_plan *p = &r->plan;
     int verify = p->phase == PHASE_TARGET_VERIFY;
-    int slots = tier_index(p->slots_launched), rows = tier_index(p->rows_launched);
+    int slots = plan_tier_index(p->slots_launched), rows = plan_tier_index(p->rows_launched);
     graph **g = &r->graph[verify][slots][rows];
     if (!*g) {
         int rc = stream_capture_begin(r->stream, r->pool, err);
@@ -246,10 +240,12 @@ static const char *refuse_graph(const round_loop *r)
         return r->config.eager_reason;
     if (p->phase == PHASE_PREFILL)
         return "prefill";
-    if (tier_index(p->rows_launched) >= TIERS || tier_index(p->slots_launched) >= TIERS)
+    if (plan_tier_index(p->rows_launched) >= TIERS || plan_tier_index(p->slots_launched) >= TIERS)
         return "tier";
-    if (r->refused[p->phase == PHASE_TARGET_VERIFY][tier_index(p->slots_launched)]
-                  [tier_index(p->rows_launched)])
+    if (r->refused[p->phase == PHASE_TARGET_VERIFY][plan_tier_index(p->slots_launched)]
+                  [plan_tier_index(p->rows_launched)])
+        return "capture";
+    if (r->drafter_refused && (p->draft_steps > 0 || p->extend_launched > 0))
         return "capture";
     if (r->hooks.eager && r->hooks.eager(r->hooks.user, p))
         return "hook";
@@ -286,28 +282,37 @@ static void plan_chain(round_loop *r)
     }
 }
 
-/* A drafter of the device: whose rows are made ready behind accept, as far as one pass holds them. */
+/* A drafter of the device: whose rows are made ready behind accept, as far as one pass of it holds them. */
 static void plan_extend(round_loop *r)
 {
     round_plan *p = &r->plan;
     drafter *d = r->config.drafter;
-    int rows = 0;
-    bool wanted =
-        drafts_on_device(r) && r->config.spec_budget != 0 && budget_wants_chain(&r->budget, p->members);
+    int rows = 0, owed = 0;
+    if (!drafts_on_device(r) || r->config.spec_budget == 0)
+        return;
+    for (int i = 0; i < p->members; i++)
+        owed += d->owed(d, p->member[i].sequence);
+    bool wanted = budget_wants_chain(&r->budget, p->members, owed, p->phase != PHASE_PREFILL);
     if (wanted && r->hooks.pause)
         wanted = !r->hooks.pause(r->hooks.user, p);
     for (int i = 0; i < p->members; i++) {
         plan_member *m = &p->member[i];
         int most = wanted && m->speculate ? d->owed(d, m->sequence) + m->chunk + m->draft_room : 0;
-        m->extend = most > 0 && rows + most <= r->max_rows;
+        m->extend = most > 0 && rows + most <= d->most_extended;
         rows += m->extend ? most : 0;
     }
-    p->extend_launched = rows > 0 ? plan_tier(rows) < r->max_rows ? plan_tier(rows) : r->max_rows : 0;
+    p->extend_launched = plan_tier(rows) < d->most_extended ? plan_tier(rows) : d->most_extended;
+    if (rows == 0)
+        p->extend_launched = 0;
 }
 
 static int capture_drafter(round_loop *r, foray_error *err)
 {
-    return drafts_on_device(r) ? r->config.drafter->capture(r->config.drafter, &r->plan, r->stream, err) : 0;
+    if (!drafts_on_device(r))
+        return 0;
+    int rc = r->config.drafter->capture(r->config.drafter, &r->plan, r->stream, err);
+    r->drafter_refused = rc != 0;
+    return rc;
 }
 
 /* Seals part A: bounds of the launches and the route. */
@@ -321,7 +326,7 @@ static void seal_bounds(round_loop *r)
             p->phase = PHASE_PREFILL;
     for (int i = 0; i < p->members && p->phase == PHASE_PREFILL; i++)
         p->member[i].draft_room = 0;
-    if (drafts_on_device(r))
+    if (drafts_on_device(r) && p->phase != PHASE_PREFILL)
         plan_chain(r);
     for (int i = 0; i < p->members; i++)
         rows += p->member[i].chunk + p->member[i].draft_room;
@@ -439,8 +444,6 @@ int round_run(round_loop *r, round_times *times, foray_error *err)
     for (int i = 0; i < p->members; i++) {
         const plan_member *m = &p->member[i];
         cache_trim(r->config.cache, m->sequence->slot, m->sequence->computed);
-        if (m->keep > 0)
-            budget_observe_accept(&r->budget, m->draft.signal, m->keep, m->accepted);
     }
     *times = r->times;
     return 0;
@@ -449,12 +452,21 @@ int round_run(round_loop *r, round_times *times, foray_error *err)
 void round_observe(round_loop *r, int64_t wall_ns)
 {
     const round_plan *p = &r->plan;
+    int before = r->extended_before; /* its extend lies in this wall */
+    r->extended_before = p->phase == PHASE_PREFILL ? -1 : p->extend_launched;
+    for (int i = 0; i < p->members; i++) {
+        const plan_member *m = &p->member[i];
+        if (m->keep > 0)
+            budget_observe_accept(&r->budget, m->draft.signal, m->keep, m->accepted);
+    }
     if (p->phase == PHASE_PREFILL)
         return;
-    if (p->draft_steps > 0)
+    if (p->draft_steps > 0 && before > 0)
         budget_observe_chain(&r->budget, p->draft_steps, p->members, p->rows, (double)wall_ns);
-    else if (p->extend_launched == 0)
-        budget_observe_round(&r->budget, r->plan.rows, (double)wall_ns);
+    else if (p->draft_steps == 0 && before == 0)
+        budget_observe_round(&r->budget, p->rows, (double)wall_ns);
+    else
+        budget_observe_other(&r->budget, (double)wall_ns);
 }
 
 /* ---- creation, costs, accessors -------------------------------------------------------------- */

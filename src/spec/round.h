@@ -2,7 +2,7 @@
  * round without drafts, reading a prompt is a round with many pending tokens.
  *
  *   main stream   draft ─▶ B: pack ─▶ verify (trunk, head, sample, accept, publish) ─▶ commit ─▶ draft-extend
- *   host          A, launch ……………………………………………………………… waits for `published`, delivers
+ *   host          A, launch …………………………………………………………………………………………… waits for `round done`, delivers
  *
  * The part from trunk to publish is one captured graph per (phase, slots, rows) tier, or the same launches made
  * eagerly, with the reason said. Every boundary is stamped on one clock, so that the parts of a round sum to its
@@ -92,7 +92,7 @@ const round_plan *round_get_plan(const round_loop *r);
 /* Log-probability of the i-th token that member m committed, under the raw logits. */
 float round_logprob(const round_loop *r, const plan_member *m, int i);
 const budget *round_get_budget(const round_loop *r);
-/* A round of this many rows and requests has taken so long: refreshes the budget's tables. */
+/* The last round has taken so long: refreshes the budget's tables. Of real rounds only, not of measuring ones. */
 void round_observe(round_loop *r, int64_t wall_ns);
 
 /* The most rows that rounds of so many requests have when nobody reads a prompt. */

@@ -26,7 +26,8 @@ static int timed_round(round_loop *r, sequence *s, bool speculate, double *ns, f
     int rc = round_add(r, s, 1, speculate, err);
     if (rc == 0)
         rc = round_run(r, &t, err);
-    *ns = (double)(t.returned - t.begin);
+    if (rc == 0)
+        *ns = (double)(t.returned - t.begin);
     return rc;
 }
 
@@ -100,44 +101,51 @@ int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64
 }
 
 /* One round with `drafts` drafts of the round's own drafter, which goes on where the last one ended; before it, where that
- * is needed, one that gets the drafter ready. */
+ * is needed, one that gets the drafter ready. *ns < 0: it would not draft so many. */
 static int chain_round(round_loop *r, sequence *s, int drafts, double *ns, foray_error *err)
 {
     round_times t;
-    int rc = 0;
+    *ns = -1;
     if (s->finished != SEQUENCE_RUNS || sequence_draft_room(s) <= DRAFT_MAX) {
         s->count = s->prompt + 1;
         s->computed = s->prompt;
         s->finished = SEQUENCE_RUNS;
     }
     round_set_budget(r, drafts);
-    for (int i = 0; i < 2 && rc == 0; i++) {
+    for (int i = 0; i < 2 && *ns < 0; i++) {
         round_begin(r);
-        rc = round_add(r, s, 1, true, err);
+        int rc = round_add(r, s, 1, true, err);
         if (rc == 0)
             rc = round_run(r, &t, err);
-        if (rc == 0 && round_get_plan(r)->draft_steps == drafts)
-            break;
+        if (rc != 0)
+            return rc;
+        if (round_get_plan(r)->draft_steps == drafts)
+            *ns = (double)(t.returned - t.begin);
     }
-    *ns = (double)(t.returned - t.begin);
-    return rc;
+    return 0;
 }
 
 int round_measure_chain(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns, foray_error *err)
 {
-    double ns[DRAFT_MAX + 1][MOST_REPEATS], extra[DRAFT_MAX + 1], once = 0, ignored;
+    double ns[DRAFT_MAX + 1][MOST_REPEATS], extra[DRAFT_MAX + 1], once = 0, first;
     int rc = 0, repeats = MOST_REPEATS, fixed = round_set_budget(r, -1);
     for (int i = 0; i < 2; i++) /* captures and first touches; then how long it takes */
         for (int k = 1; k <= most_drafts && rc == 0; k++) {
-            rc = chain_round(r, scratch, k, &ignored, err);
-            once += i * ignored;
+            rc = chain_round(r, scratch, k, &first, err);
+            if (rc == 0 && first < 0)
+                most_drafts = k - 1;
+            else
+                once += i * first;
         }
-    if (once * repeats > (double)limit_ns)
+    if (rc == 0 && once * repeats > (double)limit_ns)
         repeats = (int)((double)limit_ns / once);
     repeats = repeats < LEAST_REPEATS ? LEAST_REPEATS : repeats;
     for (int i = 0; i < repeats; i++)
-        for (int k = 1; k <= most_drafts && rc == 0; k++)
+        for (int k = 1; k <= most_drafts && rc == 0; k++) {
             rc = chain_round(r, scratch, k, &ns[k][i], err);
+            if (rc == 0 && ns[k][i] < 0)
+                most_drafts = k - 1;
+        }
     for (int k = 1; k <= most_drafts && rc == 0; k++) {
         qsort(ns[k], (size_t)repeats, sizeof(double), compare_double);
         extra[k] = ns[k][repeats / 2] - budget_cost_ns(round_get_budget(r), k + 1);
