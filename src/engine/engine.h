@@ -39,6 +39,7 @@ struct foray_engine {
     drafter *drafter; /* NULL: off */
     round_loop *round;
     batch *batch;
+    int64_t ready_ns; /* clock_fast_ns: from here on what runs is the caller's, not the measuring of costs */
     int context, slots; /* slots: requests at once; the cache has one more, for measuring and scoring */
     foray_event events[PLAN_MAX_MEMBERS];
     const char *option_names[ENGINE_MOST_OPTIONS], *option_values[ENGINE_MOST_OPTIONS]; /* for the manifest */

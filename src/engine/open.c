@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "spec/nextn.h"
@@ -241,6 +242,7 @@ static int open_all(foray_engine *e, foray_error *err)
         rc = engine_measure_costs(e, err);
     if (rc == 0)
         model_file_rest(e->file);
+    e->ready_ns = clock_fast_ns();
     return rc;
 }
 

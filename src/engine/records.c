@@ -121,6 +121,18 @@ void engine_close_steps(foray_engine *e)
     e->writes_steps = false;
 }
 
+/* Leaves out what ran while the engine opened. Nothing of the rest is lost where the oldest record is older than that. */
+static size_t drop_measuring(const foray_engine *e, task_record *tasks, size_t count, uint64_t *lost)
+{
+    size_t kept = 0;
+    if (count > 0 && tasks[0].start_ns < e->ready_ns)
+        *lost = 0;
+    for (size_t i = 0; i < count; i++)
+        if (tasks[i].start_ns >= e->ready_ns)
+            tasks[kept++] = tasks[i];
+    return kept;
+}
+
 int foray_timeline_write(foray_engine *e, const char *path, foray_error *err)
 {
     if (!e->ring)
@@ -131,6 +143,7 @@ int foray_timeline_write(foray_engine *e, const char *path, foray_error *err)
         return fail(err, FORAY_ENOMEM, "%s: no memory for %zu records", path, capacity);
     uint64_t lost = 0;
     size_t count = ring_read(e->ring, tasks, capacity, &lost);
+    count = drop_measuring(e, tasks, count, &lost);
     buf line = { 0 };
     engine_manifest(e, &line);
     const char *streams[] = { "main" };

@@ -50,6 +50,29 @@ static void packed(loader *l, uint64_t bytes, uint64_t file_bytes, double produc
         l->o->progress(l->o->user, l->done, l->total);
 }
 
+/* Whether a scale byte of the matrix is not a number: everything it touches would be none, and the text nonsense. */
+static bool has_broken_scale(const weight_source *s)
+{
+    bool tiles = s->type == DTYPE_F8_E4M3;
+    if (!s->scale || (!tiles && s->type != DTYPE_F4_E2M1))
+        return false;
+    int first = tiles ? s->first_row / 128 : s->first_row;
+    int rows = tiles ? (s->first_row + s->rows + 127) / 128 : s->first_row + s->rows;
+    size_t columns = (size_t)(s->cols + (tiles ? 127 : 31)) / (tiles ? 128 : 32);
+    for (int row = first; row < rows; row++)
+        if (memchr((const char *)s->scale + (size_t)row * s->scale_stride, 0xff, columns))
+            return true;
+    return false;
+}
+
+static void check_scales(loader *l, const weight_source *s)
+{
+    if (l->rc == 0 && has_broken_scale(s))
+        l->rc = fail(l->err, FORAY_EFILE,
+                     "%s: scales: one of a matrix of %d x %d is not a number (is the download damaged?)",
+                     model_file_path(l->f), s->rows, s->cols);
+}
+
 /* per_token: which part of it one decode step reads. */
 static void pack(loader *l, const weight_source *sources, int count, bool interleave, bool rounded,
                  double per_token, packed_weight *out)
@@ -64,7 +87,10 @@ static void pack(loader *l, const weight_source *sources, int count, bool interl
                 model_file_path(l->f), dtype_get(sources[0].type)->name, dtype_get(sources[i].type)->name);
             return;
         }
-    l->rc = weight_pack(sources, count, interleave, rounded, l->o->lanes, out, l->err);
+    for (int i = 0; i < count; i++)
+        check_scales(l, &sources[i]);
+    if (l->rc == 0)
+        l->rc = weight_pack(sources, count, interleave, rounded, l->o->lanes, out, l->err);
     if (l->rc == 0)
         packed(l, out->bytes, out->file_bytes, (double)out->rows * out->cols, per_token);
 }
@@ -136,7 +162,13 @@ static void load_experts(loader *l, int layer, v4_layer *w)
         s[e] = (expert_source) { .gate = v4_matrix(l->f, c, V4_EXPERT_W1, layer, e),
                                  .up = v4_matrix(l->f, c, V4_EXPERT_W3, layer, e),
                                  .down = v4_matrix(l->f, c, V4_EXPERT_W2, layer, e) };
-    l->rc = experts_pack(s, c->experts, l->m->rounded, l->o->lanes, &w->experts, l->err);
+    for (int e = 0; e < c->experts; e++) {
+        check_scales(l, &s[e].gate);
+        check_scales(l, &s[e].up);
+        check_scales(l, &s[e].down);
+    }
+    if (l->rc == 0)
+        l->rc = experts_pack(s, c->experts, l->m->rounded, l->o->lanes, &w->experts, l->err);
     if (l->rc == 0)
         packed(l, w->experts.bytes, w->experts.file_bytes, 3.0 * c->ffn * c->dim * c->experts,
                (double)c->chosen / c->experts);

@@ -55,10 +55,10 @@ static bool find_under_names(const resolver *r, v4_role role, int layer, int exp
 static place find(const resolver *r, v4_role role, int layer, int expert)
 {
     place p = { 0 };
-    if (role == V4_HEAD && r->c->tied)
-        role = V4_EMBED;
     if (find_under_names(r, role, layer, expert, &p))
         return p;
+    if (role == V4_HEAD && r->c->tied) /* a head that is there counts, whatever a config says */
+        return find(r, V4_EMBED, 0, 0);
     if (role == V4_NEXTN_EMBED || role == V4_NEXTN_HEAD)
         return find(r, role == V4_NEXTN_EMBED ? V4_EMBED : V4_HEAD, 0, 0);
     if (!v4_role_name(r->c, role, layer, expert, 0, p.name))

@@ -29,8 +29,8 @@ static bool has_table(const reader *r, const char *table)
 {
     sqlite3_stmt *q;
     bool found = false;
-    if (sqlite3_prepare_v2(r->db, "SELECT 1 FROM sqlite_master WHERE name = ?1 AND type IN ('table','view')",
-                           -1, &q, NULL) != SQLITE_OK)
+    if (sqlite3_prepare_v2(r->db, "SELECT 1 FROM sqlite_master WHERE name = ?1 AND type = 'table'", -1, &q,
+                           NULL) != SQLITE_OK)
         return false;
     sqlite3_bind_text(q, 1, table, -1, SQLITE_STATIC);
     found = sqlite3_step(q) == SQLITE_ROW;
@@ -93,15 +93,21 @@ static bool is_null(sqlite3_stmt *q, int column)
     return sqlite3_column_type(q, column) == SQLITE_NULL;
 }
 
-/* A whole number, also where it is stored as text. */
+/* A whole number, also where it is stored as text. What no clock and no counter can say is as good as absent. */
 static int64_t whole(sqlite3_stmt *q, int column, int64_t otherwise)
 {
+    const int64_t most = (int64_t)1 << 61;
     uint64_t value;
     if (sqlite3_column_type(q, column) == SQLITE_TEXT) {
         const char *text = (const char *)sqlite3_column_text(q, column);
-        return text != NULL && decimal_whole(text, strlen(text), &value) ? (int64_t)value : otherwise;
+        return text != NULL && decimal_whole(text, strlen(text), &value) && value < (uint64_t)most
+                   ? (int64_t)value
+                   : otherwise;
     }
-    return is_null(q, column) ? otherwise : sqlite3_column_int64(q, column);
+    if (is_null(q, column))
+        return otherwise;
+    int64_t whole = sqlite3_column_int64(q, column);
+    return whole > -most && whole < most ? whole : otherwise;
 }
 
 /* ---- names ------------------------------------------------------------------------------------ */

@@ -2,6 +2,8 @@
  * rounding gives do not depend on the naming. */
 #include "support/generate.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/score.h"
@@ -63,11 +65,52 @@ static void rounding_does_not_depend_on_the_names(void **state)
     assert_memory_not_equal(plain.logits, other.logits, sizeof plain.logits);
 }
 
+/* One byte of a tensor's data in a folder with one file; the names stand in the file's head as JSON. */
+static void set_byte(const char *folder, const char *tensor, int at, uint8_t byte)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    FILE *f = fopen(path, "r+b");
+    uint64_t bytes;
+    assert_non_null(f);
+    assert_int_equal(fread(&bytes, sizeof bytes, 1, f), 1);
+    char *head = test_malloc((size_t)bytes + 1);
+    assert_int_equal(fread(head, 1, (size_t)bytes, f), bytes);
+    head[bytes] = 0;
+    const char *entry = strstr(head, tensor), *offsets = entry ? strstr(entry, "data_offsets") : NULL;
+    assert_non_null(offsets);
+    long first = strtol(strchr(offsets, '[') + 1, NULL, 10);
+    assert_int_equal(fseek(f, (long)(8 + bytes) + first + at, SEEK_SET), 0);
+    assert_int_equal(fputc(byte, f), byte);
+    assert_int_equal(fclose(f), 0);
+    test_free(head);
+}
+
+static void a_scale_that_is_not_a_number_is_refused(void **state)
+{
+    (void)state;
+    static const char *const tensors[] = { "layers.0.attn.wo_b.scale\"",
+                                           "layers.2.ffn.experts.1.w2.scale\"" };
+    tiny_v4_spec spec = tiny_v4_default();
+    for (int i = 0; i < 2; i++) {
+        foray_engine *e;
+        foray_error err;
+        spec.seed++;
+        const char *folder = tiny_v4_model(&spec, TINY_V4_QUANT);
+        set_byte(folder, tensors[i], 0, 0xff);
+        foray_config config = { .model = folder, .threads = 1 };
+        if (foray_open(&config, &e, &err) != FORAY_EFILE)
+            fail_msg("%s is let pass", tensors[i]);
+        assert_non_null(strstr(err.text, "not a number"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_gives_the_same_bits),
         cmocka_unit_test(rounding_does_not_depend_on_the_names),
+        cmocka_unit_test(a_scale_that_is_not_a_number_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
