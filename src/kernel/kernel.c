@@ -66,9 +66,9 @@ static double activation_row_bytes(activation_form form, int cols)
     return form == ACTIVATION_Q8 ? 1.5 * cols : form == ACTIVATION_I8 ? 1.0 * cols : 4.0 * cols;
 }
 
-static kernel_cost cost_matmul(const args_matmul *a)
+static kernel_cost cost_matmul(const args_matmul *a, bool live)
 {
-    double rows = a->rows.max, n = a->w->rows, k = a->w->cols;
+    double rows = count_rows(a->rows, live), n = a->w->rows, k = a->w->cols;
     bool gated = a->epilogue == EPILOGUE_SWIGLU || a->epilogue == EPILOGUE_GEGLU;
     double in = a->x ? 4.0 * k : activation_row_bytes(a->w->form, a->w->cols);
     double out = 4.0 * n * (gated ? 0.5 : a->epilogue == EPILOGUE_ADD ? 2.0 : 1.0);
@@ -83,71 +83,6 @@ static kernel_cost cost_attention(const args_attention *a)
     return (kernel_cost) { .flops = 4.0 * rows * a->heads * d * span,
                            .bytes =
                                4.0 * a->max_spans * span * a->kv.kv_heads * d + 8.0 * rows * a->heads * d };
-}
-
-kernel_cost kernel_get_cost(kernel_id id, const kernel_args *args)
-{
-    switch (id) {
-    case KERNEL_EMBED: {
-        const args_embed *a = &args->embed;
-        double n = (double)a->rows.max * a->copies * a->dim;
-        return (kernel_cost) { .flops = n, .bytes = 8.0 * n };
-    }
-    case KERNEL_QUANT: {
-        const args_quant *a = &args->quant;
-        double n = (double)a->rows.max * a->cols;
-        return (kernel_cost) { .flops = 6.0 * n,
-                               .bytes = 4.0 * n + a->rows.max * activation_row_bytes(a->form, a->cols) };
-    }
-    case KERNEL_MATMUL:
-        return cost_matmul(&args->matmul);
-    case KERNEL_ROPE_ANGLES: {
-        double n = (double)args->rope_angles.rows.max * args->rope_angles.half;
-        return (kernel_cost) { .flops = 40.0 * n, .bytes = 8.0 * n };
-    }
-    case KERNEL_ROPE_STORE: {
-        const args_rope_store *a = &args->rope_store;
-        double q = (double)a->rows.max * a->heads * a->kv.head_dim;
-        double k = (double)a->rows.max * a->kv.kv_heads * a->kv.head_dim;
-        return (kernel_cost) { .flops = 6.0 * (q + k), .bytes = 8.0 * q + 16.0 * k };
-    }
-    case KERNEL_ATTENTION:
-        return cost_attention(&args->attention);
-    case KERNEL_NORM_ADD: {
-        double n = (double)args->norm_add.rows.max * args->norm_add.dim;
-        return (kernel_cost) { .flops = 5.0 * n, .bytes = 12.0 * n };
-    }
-    case KERNEL_GATHER: {
-        double n = (double)args->gather.rows.max * args->gather.dim;
-        return (kernel_cost) { .flops = 0, .bytes = 8.0 * n };
-    }
-    case KERNEL_SAMPLE: {
-        double n = (double)args->sample.rows.max * args->sample.vocab;
-        return (kernel_cost) { .flops = 4.0 * n, .bytes = 4.0 * n };
-    }
-    case KERNEL_HYPER_PRE:
-    case KERNEL_HYPER_POST:
-        return hyper_cost(id, args, false);
-    case KERNEL_HEAD_ROPE:
-    case KERNEL_LATENT_STORE:
-    case KERNEL_STATE_STORE:
-    case KERNEL_COMPRESS:
-    case KERNEL_INDEX_SCORE:
-    case KERNEL_INDEX_SELECT:
-    case KERNEL_SPARSE_ATTENTION:
-    case KERNEL_ENTRY_STORE:
-    case KERNEL_ENTRY_LOAD:
-        return sparse_cost(id, args, false);
-    case KERNEL_ROUTE:
-    case KERNEL_GROUP:
-    case KERNEL_EXPERTS:
-    case KERNEL_COMBINE:
-        return experts_cost(id, args, false);
-    case KERNEL_HOST:
-    case KERNEL_COUNT:
-        break;
-    }
-    return (kernel_cost) { 0 };
 }
 
 /* Attention over the entries that the live spans really see. */
@@ -166,39 +101,50 @@ static kernel_cost live_attention(const args_attention *a)
     return cost;
 }
 
-kernel_cost kernel_get_live_cost(kernel_id id, const kernel_args *args)
+/* Of the rows launched, or of those that are live. */
+static kernel_cost cost_of(kernel_id id, const kernel_args *args, bool live)
 {
-    kernel_args live = *args;
     switch (id) {
-    case KERNEL_ATTENTION:
-        return live_attention(&args->attention);
-    case KERNEL_EMBED:
-        live.embed.rows.max = rows_live(args->embed.rows);
-        break;
-    case KERNEL_QUANT:
-        live.quant.rows.max = rows_live(args->quant.rows);
-        break;
+    case KERNEL_EMBED: {
+        const args_embed *a = &args->embed;
+        double n = count_rows(a->rows, live) * a->copies * a->dim;
+        return (kernel_cost) { .flops = n, .bytes = 8.0 * n };
+    }
+    case KERNEL_QUANT: {
+        const args_quant *a = &args->quant;
+        double rows = count_rows(a->rows, live), n = rows * a->cols;
+        return (kernel_cost) { .flops = 6.0 * n,
+                               .bytes = 4.0 * n + rows * activation_row_bytes(a->form, a->cols) };
+    }
     case KERNEL_MATMUL:
-        live.matmul.rows.max = rows_live(args->matmul.rows);
-        break;
-    case KERNEL_ROPE_ANGLES:
-        live.rope_angles.rows.max = rows_live(args->rope_angles.rows);
-        break;
-    case KERNEL_ROPE_STORE:
-        live.rope_store.rows.max = rows_live(args->rope_store.rows);
-        break;
-    case KERNEL_NORM_ADD:
-        live.norm_add.rows.max = rows_live(args->norm_add.rows);
-        break;
-    case KERNEL_GATHER:
-        live.gather.rows.max = rows_live(args->gather.rows);
-        break;
-    case KERNEL_SAMPLE:
-        live.sample.rows.max = rows_live(args->sample.rows);
-        break;
+        return cost_matmul(&args->matmul, live);
+    case KERNEL_ROPE_ANGLES: {
+        double n = count_rows(args->rope_angles.rows, live) * args->rope_angles.half;
+        return (kernel_cost) { .flops = 40.0 * n, .bytes = 8.0 * n };
+    }
+    case KERNEL_ROPE_STORE: {
+        const args_rope_store *a = &args->rope_store;
+        double rows = count_rows(a->rows, live), q = rows * a->heads * a->kv.head_dim;
+        double k = rows * a->kv.kv_heads * a->kv.head_dim;
+        return (kernel_cost) { .flops = 6.0 * (q + k), .bytes = 8.0 * q + 16.0 * k };
+    }
+    case KERNEL_ATTENTION:
+        return live ? live_attention(&args->attention) : cost_attention(&args->attention);
+    case KERNEL_NORM_ADD: {
+        double n = count_rows(args->norm_add.rows, live) * args->norm_add.dim;
+        return (kernel_cost) { .flops = 5.0 * n, .bytes = 12.0 * n };
+    }
+    case KERNEL_GATHER: {
+        double n = count_rows(args->gather.rows, live) * args->gather.dim;
+        return (kernel_cost) { .flops = 0, .bytes = 8.0 * n };
+    }
+    case KERNEL_SAMPLE: {
+        double n = count_rows(args->sample.rows, live) * args->sample.vocab;
+        return (kernel_cost) { .flops = 4.0 * n, .bytes = 4.0 * n };
+    }
     case KERNEL_HYPER_PRE:
     case KERNEL_HYPER_POST:
-        return hyper_cost(id, args, true);
+        return hyper_cost(id, args, live);
     case KERNEL_HEAD_ROPE:
     case KERNEL_LATENT_STORE:
     case KERNEL_STATE_STORE:
@@ -208,17 +154,27 @@ kernel_cost kernel_get_live_cost(kernel_id id, const kernel_args *args)
     case KERNEL_SPARSE_ATTENTION:
     case KERNEL_ENTRY_STORE:
     case KERNEL_ENTRY_LOAD:
-        return sparse_cost(id, args, true);
+        return sparse_cost(id, args, live);
     case KERNEL_ROUTE:
     case KERNEL_GROUP:
     case KERNEL_EXPERTS:
     case KERNEL_COMBINE:
-        return experts_cost(id, args, true);
+        return experts_cost(id, args, live);
     case KERNEL_HOST:
     case KERNEL_COUNT:
         break;
     }
-    return kernel_get_cost(id, &live);
+    return (kernel_cost) { 0 };
+}
+
+kernel_cost kernel_get_cost(kernel_id id, const kernel_args *args)
+{
+    return cost_of(id, args, false);
+}
+
+kernel_cost kernel_get_live_cost(kernel_id id, const kernel_args *args)
+{
+    return cost_of(id, args, true);
 }
 
 /* ---- accesses ---- */

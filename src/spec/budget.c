@@ -9,7 +9,6 @@ static const double PRIOR_TRIES = 4;
 static const double SURVIVAL_DECAY = .98; /* per observation of a class: the last ~50 count */
 static const double LEVEL_RATE = .10, RATIO_RATE = .03;
 static const double PROBE_SHARE = .02;
-static const double MARGIN = 1.02; /* speculation must promise this much, or the round stays plain */
 #ifdef FORAY_TORTURE
 enum { PROBE_FIRST = 1, PROBE_LAST = 4 }; /* so that probes are common */
 #else
@@ -66,7 +65,7 @@ static void choose_by_cost(const budget *b, const draft *drafts, int n, int max_
 {
     double chance[BUDGET_MAX_REQUESTS]; /* that the next draft of a request stands, with all before it */
     int taken[BUDGET_MAX_REQUESTS] = { 0 }, order[BUDGET_MAX_ROWS], steps = 0, best_steps = 0;
-    double tokens = n, best = n / b->ratio[n] * MARGIN;
+    double tokens = n, best = n / b->ratio[n] * BUDGET_MARGIN;
     for (int i = 0; i < n; i++)
         chance[i] = drafts[i].count > 0 ? budget_survival(b, drafts[i].signal, 0) : 0;
     while (n + steps < max_rows) {
@@ -91,6 +90,16 @@ static void choose_by_cost(const budget *b, const draft *drafts, int n, int max_
         keep[order[i]]++;
 }
 
+bool budget_probe_due(budget *b, double extra_ns)
+{
+    if (++b->probe_wait < b->probe_interval || b->probe_spent_ns + extra_ns > PROBE_SHARE * b->total_ns)
+        return false;
+    b->probe_wait = 0;
+    b->probe_interval = b->probe_interval < PROBE_LAST ? b->probe_interval * 2 : PROBE_LAST;
+    b->probe_spent_ns += extra_ns;
+    return true;
+}
+
 /* Verifies one draft more than the choice, of one request, if that is due and affordable: or a class would never
  * be known beyond where it once looked like a loss. */
 static bool probe(budget *b, const draft *drafts, int n, int max_rows, int *keep)
@@ -101,15 +110,10 @@ static bool probe(budget *b, const draft *drafts, int n, int max_rows, int *keep
         if (pick < 0 && keep[i] < drafts[i].count)
             pick = i;
     }
-    if (pick < 0 || rows + 1 > max_rows || ++b->probe_wait < b->probe_interval)
-        return false;
-    double extra = budget_cost_ns(b, rows + 1) - budget_cost_ns(b, rows);
-    if (b->probe_spent_ns + extra > PROBE_SHARE * b->total_ns)
+    if (pick < 0 || rows + 1 > max_rows ||
+        !budget_probe_due(b, budget_cost_ns(b, rows + 1) - budget_cost_ns(b, rows)))
         return false;
     keep[pick]++;
-    b->probe_wait = 0;
-    b->probe_interval = b->probe_interval < PROBE_LAST ? b->probe_interval * 2 : PROBE_LAST;
-    b->probe_spent_ns += extra;
     return true;
 }
 

@@ -50,6 +50,13 @@ double budget_cost_ns(const budget *b, int rows);
 /* The chance that draft j (from 0) stands if those before it did. */
 double budget_survival(const budget *b, int signal, int j);
 
+/* Speculation must promise this much more than a plain round, or the round stays plain. */
+#define BUDGET_MARGIN 1.02
+
+/* Whether a probe that takes extra_ns beyond the choice is due and affordable; then it counts as made. Once per chance
+ * to probe. */
+bool budget_probe_due(budget *b, double extra_ns);
+
 /* Chooses keep[i] <= drafts[i].count for each of n requests. max_rows bounds n + sum of keep. Returns true when
  * the choice is a probe. */
 bool budget_choose(budget *b, const draft *drafts, int n, int max_rows, int *keep);

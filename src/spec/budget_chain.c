@@ -3,15 +3,8 @@
 
 #include "spec/budget.h"
 
-static const double MARGIN = 1.02; /* speculation must promise this much, or the drafter is left out */
 static const double CHAIN_RATE = .10;
-static const double PROBE_SHARE = .02;
 static const double SIGNAL_DECAY = .99; /* the last hundred count */
-#ifdef FORAY_TORTURE
-enum { PROBE_FIRST = 1, PROBE_LAST = 4 }; /* so that probes are common */
-#else
-enum { PROBE_FIRST = 16, PROBE_LAST = 1024 };
-#endif
 
 void budget_set_chain(budget *b, const double *extra_ns, int most)
 {
@@ -51,7 +44,7 @@ static double mean_value(const budget *b, int n, int k)
 
 static bool pays(const budget *b, int n)
 {
-    double plain = n / budget_cost_ns(b, n) * MARGIN;
+    double plain = n / budget_cost_ns(b, n) * BUDGET_MARGIN;
     for (int k = 1; k <= b->chain_most && n <= BUDGET_MAX_ROWS / (1 + k); k++)
         if (mean_value(b, n, k) > plain)
             return true;
@@ -69,13 +62,8 @@ bool budget_wants_chain(budget *b, int n, int owed, bool may_probe)
     /* Getting ready, a round with one draft, getting ready again; rows that are owed cost like those of a round. */
     double extra = 2 * b->chain_ns[1] * b->ratio[n] + budget_cost_ns(b, 2 * n) - budget_cost_ns(b, n);
     extra += budget_cost_ns(b, 1) * owed / BUDGET_MAX_ROWS * b->ratio[BUDGET_MAX_ROWS];
-    if (++b->probe_wait < b->probe_interval || b->probe_spent_ns + extra > PROBE_SHARE * b->total_ns)
-        return false;
-    b->probe_wait = 0;
-    b->probe_interval = b->probe_interval < PROBE_LAST ? b->probe_interval * 2 : PROBE_LAST;
-    b->probe_spent_ns += extra;
-    b->chain_probe = true;
-    return true;
+    b->chain_probe = budget_probe_due(b, extra);
+    return b->chain_probe;
 }
 
 static void count_signal(budget *b, int signal)

@@ -224,33 +224,23 @@ static graph **extend_graph_of(nextn *d, const round_plan *p)
     return &d->extend_graph[plan_tier_index(p->slots_launched)][plan_tier_index(p->extend_launched)];
 }
 
-/* Nodes keep the phase that is marked when they are captured. */
-static int capture_draft(nextn *d, const round_plan *p, stream *s, foray_error *err)
+static int launch_phase(nextn *d, const round_plan *p, phase which, stream *s, foray_error *err)
 {
-    graph **g = draft_graph_of(d, p);
-    if (*g || p->draft_steps == 0)
-        return 0;
-    int rc = stream_capture_begin(s, d->pool, err);
-    if (rc != 0)
-        return rc;
-    device_mark(d->config.device,
-                (task_mark) { .round = p->round, .phase = PHASE_DRAFT, .rows = p->members });
-    rc = launch_draft(d, s, p->slots_launched, p->draft_steps, err);
-    int ended = stream_capture_end(s, g, rc == 0 ? err : NULL);
-    return rc != 0 ? rc : ended;
+    return which == PHASE_DRAFT ? launch_draft(d, s, p->slots_launched, p->draft_steps, err)
+                                : launch_extend(d, s, p->slots_launched, p->extend_launched, err);
 }
 
-static int capture_extend(nextn *d, const round_plan *p, stream *s, foray_error *err)
+/* rows: the phase's, 0 where it does not run. Nodes keep the phase that is marked when they are captured. */
+static int capture_phase(nextn *d, const round_plan *p, phase which, int rows, graph **g, stream *s,
+                         foray_error *err)
 {
-    graph **g = extend_graph_of(d, p);
-    if (*g || p->extend_launched == 0)
+    if (*g || rows == 0)
         return 0;
     int rc = stream_capture_begin(s, d->pool, err);
     if (rc != 0)
         return rc;
-    device_mark(d->config.device,
-                (task_mark) { .round = p->round, .phase = PHASE_DRAFT_EXTEND, .rows = p->extend_launched });
-    rc = launch_extend(d, s, p->slots_launched, p->extend_launched, err);
+    device_mark(d->config.device, (task_mark) { .round = p->round, .phase = which, .rows = rows });
+    rc = launch_phase(d, p, which, s, err);
     int ended = stream_capture_end(s, g, rc == 0 ? err : NULL);
     return rc != 0 ? rc : ended;
 }
@@ -258,8 +248,11 @@ static int capture_extend(nextn *d, const round_plan *p, stream *s, foray_error 
 static int capture(drafter *base, const round_plan *p, stream *s, foray_error *err)
 {
     nextn *d = (nextn *)base;
-    int rc = capture_draft(d, p, s, err);
-    return rc == 0 ? capture_extend(d, p, s, err) : rc;
+    int rc =
+        capture_phase(d, p, PHASE_DRAFT, p->draft_steps > 0 ? p->members : 0, draft_graph_of(d, p), s, err);
+    if (rc == 0)
+        rc = capture_phase(d, p, PHASE_DRAFT_EXTEND, p->extend_launched, extend_graph_of(d, p), s, err);
+    return rc;
 }
 
 /* Kernels of the draft may still be reading d->plan when the extend is launched: it is the same in every round. */
@@ -273,8 +266,7 @@ static int draft_now(drafter *base, round_plan *p, bool replay, stream *s, foray
 {
     nextn *d = (nextn *)base;
     note_plan(d, p);
-    return replay ? graph_launch(*draft_graph_of(d, p), s, err)
-                  : launch_draft(d, s, p->slots_launched, p->draft_steps, err);
+    return replay ? graph_launch(*draft_graph_of(d, p), s, err) : launch_phase(d, p, PHASE_DRAFT, s, err);
 }
 
 static int extend_now(drafter *base, round_plan *p, bool replay, stream *s, foray_error *err)
@@ -282,7 +274,7 @@ static int extend_now(drafter *base, round_plan *p, bool replay, stream *s, fora
     nextn *d = (nextn *)base;
     note_plan(d, p);
     return replay ? graph_launch(*extend_graph_of(d, p), s, err)
-                  : launch_extend(d, s, p->slots_launched, p->extend_launched, err);
+                  : launch_phase(d, p, PHASE_DRAFT_EXTEND, s, err);
 }
 
 /* ---- the drafter --------------------------------------------------------------------------------- */
