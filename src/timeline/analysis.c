@@ -35,6 +35,18 @@ int analyse(store *s, const settled *t, const rules *r, const steps_file *record
     return rc;
 }
 
+double analysis_mean_commit(const analysis *a)
+{
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < a->step_count; i++)
+        if (a->steps[i].reason == STEP_KEPT && a->steps[i].commit_length > 0) {
+            sum += a->steps[i].commit_length;
+            n++;
+        }
+    return n > 0 ? sum / (double)n : 0;
+}
+
 void analysis_free(analysis *a)
 {
     task_graph_free(&a->graph);

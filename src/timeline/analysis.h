@@ -187,6 +187,8 @@ static inline segment *path_at(const analysis *a, size_t i)
 int analyse(store *s, const settled *t, const rules *r, const steps_file *records, uint32_t of_group,
             analysis *out, foray_error *err);
 void analysis_free(analysis *a);
+/* Mean commit length of the kept steps that have one; 0: none has. */
+double analysis_mean_commit(const analysis *a);
 
 /* Parts of it, in this order. Each is one file. */
 int stages_by_annotation(analysis *a, const rules *r, foray_error *err);

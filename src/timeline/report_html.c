@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "timeline/report.h"
 #include "timeline/report_page.inc"
+#include "timeline/symptoms.h"
 
 enum { MOST_TASKS = 30000, MOST_STEPS_SHOWN = 40 };
 
@@ -166,6 +167,40 @@ static void put_tables(const analysis *a, buf *out)
     buf_puts(out, "]");
 }
 
+static void put_symptoms(const analysis *a, buf *out)
+{
+    symptom list[SYMPTOM_MOST];
+    size_t n;
+    foray_error err;
+    if (symptoms_find(a, list, &n, &err) != FORAY_OK)
+        out->failed = true;
+    buf_puts(out, ",\"symptoms\":[");
+    for (size_t i = 0; i < n; i++) {
+        char name[80];
+        symptom_title(&list[i], name, sizeof name);
+        buf_printf(out,
+                   "%s{\"title\":\"%s\",\"step\":%" PRId64 ",\"share\":%.6f,\"token\":", i != 0 ? ",\n" : "",
+                   name, list[i].step_ns, list[i].share);
+        if (list[i].token_ns > 0)
+            buf_printf(out, "%" PRId64, list[i].token_ns);
+        else
+            buf_puts(out, "null");
+        buf_puts(out, ",\"mostly\":[");
+        for (size_t k = 0; k < list[i].parts; k++) {
+            report_short_name(names_text(&a->graph.s->names, list[i].part[k]), name, sizeof name);
+            buf_puts(out, k != 0 ? "," : "");
+            put_text(out, name);
+        }
+        buf_puts(out, "],\"check\":[");
+        for (size_t k = 0; k < SYMPTOM_CHECKS && list[i].check[k] != NULL; k++) {
+            buf_puts(out, k != 0 ? "," : "");
+            put_text(out, list[i].check[k]);
+        }
+        buf_puts(out, "]}");
+    }
+    buf_puts(out, "]");
+}
+
 /* The tasks of a lane that touch a step, relative to its start. on_path: [tasks] bits. */
 static void put_lane(const analysis *a, const step *s, size_t l, const uint8_t *on_path, page_names *n,
                      const char **between, buf *out)
@@ -265,11 +300,11 @@ void report_html(const report *r, buf *out)
     put_lists(out);
     if (first != SIZE_MAX) {
         put_tables(&r->analyses[first], out);
+        put_symptoms(&r->analyses[first], out);
         put_timeline(r, &r->analyses[first], out);
     } else {
-        buf_puts(
-            out,
-            ",\"steps\":[],\"buckets\":[],\"what\":[],\"forks\":[],\"first\":0,\"shown\":[],\"names\":[]");
+        buf_puts(out, ",\"steps\":[],\"buckets\":[],\"what\":[],\"forks\":[],\"symptoms\":[],\"first\":0,"
+                      "\"shown\":[],\"names\":[]");
     }
     buf_puts(out, "}");
     buf_puts(out, page_tail);

@@ -4,6 +4,7 @@
 
 #include "timeline/cycle.h"
 #include "timeline/report.h"
+#include "timeline/symptoms.h"
 
 static void put_text(buf *out, const char *text)
 {
@@ -164,6 +165,47 @@ static void put_quality(const report *r, buf *out)
     buf_puts(out, "]}");
 }
 
+static void put_symptom(const analysis *a, const symptom *s, int rank, buf *out)
+{
+    buf_printf(out,
+               "{\"rank\":%d,\"symptom\":\"%s\",\"stage\":\"%s\",\"step_ns\":%" PRId64
+               ",\"share\":%.6f,\"hidden_ns\":%" PRId64 ",\"token_ns\":",
+               rank, symptom_name(s->kind), phase_name(s->stage), s->step_ns, s->share, s->hidden_ns);
+    if (s->token_ns > 0)
+        buf_printf(out, "%" PRId64, s->token_ns);
+    else
+        buf_puts(out, "null");
+    buf_puts(out, ",\"mostly\":[");
+    for (size_t k = 0; k < s->parts; k++) {
+        buf_puts(out, k != 0 ? ",{\"what\":" : "{\"what\":");
+        put_text(out, names_text(&a->graph.s->names, s->part[k]));
+        buf_printf(out, ",\"step_ns\":%" PRId64 "}", s->part_ns[k]);
+    }
+    buf_puts(out, "],\"check\":[");
+    for (size_t k = 0; k < SYMPTOM_CHECKS && s->check[k] != NULL; k++) {
+        buf_puts(out, k != 0 ? "," : "");
+        put_text(out, s->check[k]);
+    }
+    buf_puts(out, "]}");
+}
+
+static void put_symptoms(const report *r, buf *out)
+{
+    const char *between = "";
+    for (size_t i = 0; i < r->count; i++) {
+        symptom list[SYMPTOM_MOST];
+        size_t n;
+        foray_error err;
+        if (symptoms_find(&r->analyses[i], list, &n, &err) != FORAY_OK)
+            out->failed = true;
+        for (size_t k = 0; k < n; k++) {
+            buf_puts(out, between);
+            between = ",\n";
+            put_symptom(&r->analyses[i], &list[k], r->groups->groups[i].rank, out);
+        }
+    }
+}
+
 void report_json(const report *r, buf *out)
 {
     put_quality(r, out);
@@ -241,5 +283,7 @@ void report_json(const report *r, buf *out)
             else
                 buf_puts(out, "null}");
         }
+    buf_puts(out, "],\"symptoms\":[");
+    put_symptoms(r, out);
     buf_puts(out, "]}\n");
 }

@@ -6,6 +6,7 @@
 
 #include "timeline/cycle.h"
 #include "timeline/report.h"
+#include "timeline/symptoms.h"
 
 static double ms(int64_t ns)
 {
@@ -417,6 +418,38 @@ static void put_what_ifs(const analysis *a, buf *out)
     }
 }
 
+/* What is wrong, what it costs, and what to look at next. */
+static void put_symptoms(const analysis *a, buf *out)
+{
+    symptom list[SYMPTOM_MOST];
+    size_t n;
+    foray_error err;
+    if (a->bucket_count == 0 || symptoms_find(a, list, &n, &err) != FORAY_OK)
+        return;
+    headline(out, "symptoms, and what to check next (ms, mean of the kept steps)");
+    if (n == 0)
+        buf_printf(out, "none that takes %.3f ms and %d %% of a step\n", ms(SYMPTOM_LEAST_NS),
+                   SYMPTOM_LEAST_PERCENT);
+    for (size_t i = 0; i < n; i++) {
+        const symptom *s = &list[i];
+        char title[80];
+        symptom_title(s, title, sizeof title);
+        buf_printf(out, "%s: %.3f per step (%.1f %%)", title, ms(s->step_ns), s->share * 100);
+        if (s->token_ns > 0)
+            buf_printf(out, ", %.3f per token", ms(s->token_ns));
+        if (s->hidden_ns > 0)
+            buf_printf(out, "; %.3f more is hidden", ms(s->hidden_ns));
+        for (size_t k = 0; k < s->parts; k++) {
+            char name[48];
+            report_short_name(names_text(&a->graph.s->names, s->part[k]), name, sizeof name);
+            buf_printf(out, "%s %s %.3f", k == 0 ? "; mostly" : ",", name, ms(s->part_ns[k]));
+        }
+        buf_puts(out, "\n");
+        for (size_t k = 0; k < SYMPTOM_CHECKS && s->check[k] != NULL; k++)
+            buf_printf(out, "    check: %s\n", s->check[k]);
+    }
+}
+
 /* A graph-mode cycle, as one would tabulate it by hand. */
 static void put_cycle(const analysis *a, buf *out)
 {
@@ -473,4 +506,5 @@ void report_text(const report *r, buf *out)
     put_host_work(r, a, out);
     put_forks(a, out);
     put_what_ifs(a, out);
+    put_symptoms(a, out);
 }

@@ -268,18 +268,6 @@ static int64_t saving(const runner *r)
     return steps > 0 ? sum / steps : 0;
 }
 
-static double mean_commit(const analysis *a)
-{
-    double sum = 0;
-    size_t n = 0;
-    for (size_t i = 0; i < a->step_count; i++)
-        if (a->steps[i].reason == STEP_KEPT && a->steps[i].commit_length > 0) {
-            sum += a->steps[i].commit_length;
-            n++;
-        }
-    return n > 0 ? sum / (double)n : 0;
-}
-
 static int try_change(runner *r, analysis *a, what_kind kind, phase p, foray_error *err)
 {
     change c = { kind, (uint8_t)p };
@@ -289,7 +277,7 @@ static int try_change(runner *r, analysis *a, what_kind kind, phase p, foray_err
         return FORAY_OK;
     if (!list_reserve(&a->what_ifs, &a->what_if_cap, a->what_if_count + 1, sizeof *a->what_ifs))
         return fail(err, FORAY_ENOMEM, "out of memory for what-ifs");
-    double length = mean_commit(a);
+    double length = analysis_mean_commit(a);
     a->what_ifs[a->what_if_count++] =
         (what_if) { .kind = kind,
                     .phase = (uint8_t)p,
