@@ -63,8 +63,8 @@ bool decimal_ns(const char *text, size_t bytes, int digits, int64_t *out)
     uint64_t head = 0; /* the usual number fits 18 digits: spare the wide arithmetic */
     for (; p < end && is_digit(*p) && count < 18; p++, count++)
         head = head * 10 + (uint64_t)(*p - '0');
-    if (p < end && *p == '.' && count > 0) {
-        const char *dot = ++p;
+    if (count > 0 && (p == end || (*p == '.' && p + 1 < end))) {
+        const char *dot = p == end ? end : ++p;
         for (; p < end && is_digit(*p) && count < 18; p++, count++)
             head = head * 10 + (uint64_t)(*p - '0');
         int fraction = (int)(p - dot);
@@ -75,12 +75,10 @@ bool decimal_ns(const char *text, size_t bytes, int digits, int64_t *out)
                 head *= 10;
             }
             *out = negative ? -(int64_t)head : (int64_t)head;
-            return fraction > 0;
+            return true;
         }
-        p = first;
-    } else {
-        p = first;
     }
+    p = first;
     count = 0;
     for (; p < end && is_digit(*p); p++, count++)
         if (count < MOST_DIGITS)

@@ -30,7 +30,7 @@ const char *segment_kind_name(segment_kind k)
     return text[k];
 }
 
-enum { REACH = 32 };
+enum { REACH = 16 };
 
 /* A moment at which a host thread may have waited: the end of a call that waits for the device, or the start of work that
  * came through a queue from another thread. */
@@ -46,8 +46,8 @@ typedef struct {
     block *blocks;       /* by lane, in order of their end */
     size_t *block_first; /* [lanes + 1] */
     size_t block_count;
-    int64_t *
-        reach; /* [events / REACH + 1] latest end of the events before each REACH-th place in `order`, on its lane */
+    /* Of each REACH places in `order`: the latest end among the events on their lane, before them and in them. */
+    int64_t *reach, *inside;        /* [events / REACH + 1] */
     uint16_t *words_of;             /* [names] index of the host rule + 2; 1: none; 0: not asked */
     uint32_t *word_name;            /* [rules] number of a host rule's words */
     uint32_t untraced, queue_words; /* numbers of the words for nothing known, and for waiting in a queue */
@@ -137,32 +137,35 @@ static size_t events_from(const task_graph *g, size_t l, int64_t ns)
 }
 
 /* The words for what a thread does at the instant before `to`, and since when (at least `from`): those of the innermost
- * event for which a rule has some, else the innermost event's name. */
-static int64_t host_piece(walker *w, size_t l, int64_t from, int64_t to, uint32_t *words)
+ * event for which a rule has some, else the innermost event's name. at: how many events in `order` begin before `to`. */
+static int64_t host_piece(walker *w, size_t l, size_t at, int64_t from, int64_t to, uint32_t *words)
 {
     enum { LOOK_BACK = 160 };
     const task_graph *g = w->g;
-    size_t at = events_from(g, l, to), looked = 0;
-    int64_t since = from;
-    int64_t plain_since = from;
+    size_t first = g->t->first[l], least = at - first > LOOK_BACK ? at - LOOK_BACK : first;
+    int64_t since = from, plain_since = from;
     uint32_t plain = 0;
     *words = 0;
-    for (size_t i = at; i-- > g->t->first[l] && looked < LOOK_BACK && *words == 0; looked++) {
-        const event *e = store_event(g->s, g->t->order[i]);
-        int64_t end = event_end(e);
-        if ((i + 1) % REACH == 0 && i + 1 < g->t->first[l + 1] &&
-            w->reach[(i + 1) / REACH] < to) { /* nothing from before this place reaches up to here */
-            if (w->reach[(i + 1) / REACH] > since)
-                since = w->reach[(i + 1) / REACH];
-            break;
+    for (size_t i = at; i > least && *words == 0;) {
+        if (i % REACH == 0) {
+            int64_t before = i < g->t->first[l + 1] ? w->reach[i / REACH] : INT64_MAX;
+            if (before < to) { /* nothing from before this place reaches up to here */
+                since = before > since ? before : since;
+                break;
+            }
+            int64_t inside = w->inside[i / REACH - 1];
+            if (i >= least + REACH && inside < to) {
+                since = inside > since ? inside : since;
+                i -= REACH;
+                continue;
+            }
         }
+        const event *e = store_event(g->s, g->t->order[--i]);
         if (e->kind == EVENT_OTHER)
             continue;
+        int64_t end = event_end(e);
         if (end < to) { /* over before: what comes behind it began there at the earliest */
-            if (end > since)
-                since = end;
-            if (end <= from && e->start <= from && looked > 64)
-                break;
+            since = end > since ? end : since;
             continue;
         }
         uint32_t found = words_for(w, e->name);
@@ -189,9 +192,13 @@ static int64_t put_host(walker *w, uint16_t l, int64_t from, int64_t to, uint8_t
 {
     if (from < w->floor)
         from = w->floor;
+    const task_graph *g = w->g;
+    size_t at = events_from(g, l, to);
     for (size_t pieces = 0; to > from && !w->failed; pieces++) {
         uint32_t words = w->untraced;
-        int64_t since = pieces < 4096 ? host_piece(w, l, from, to, &words) : from;
+        while (at > g->t->first[l] && store_event(g->s, g->t->order[at - 1])->start >= to)
+            at--;
+        int64_t since = pieces < 4096 ? host_piece(w, l, at, from, to, &words) : from;
         segment *next = w->a->path_count > 0 ? path_at(w->a, w->a->path_count - 1) : NULL;
         if (next != NULL && next->from == to && next->kind == SEGMENT_HOST && next->words == words &&
             next->lane == l && next->owner == owner && pieces > 0)
@@ -570,15 +577,21 @@ static int note_reach(walker *w, foray_error *err)
 {
     const settled *t = w->g->t;
     w->reach = mem_alloc(MEM_RECORDS, (t->events / REACH + 1) * sizeof *w->reach);
-    if (w->reach == NULL)
+    w->inside = mem_alloc(MEM_RECORDS, (t->events / REACH + 1) * sizeof *w->inside);
+    if (w->reach == NULL || w->inside == NULL)
         return fail(err, FORAY_ENOMEM, "out of memory for the path");
     for (size_t l = 0; l < t->lanes; l++) {
-        int64_t latest = INT64_MIN;
+        int64_t before = INT64_MIN, inside = INT64_MIN;
         for (size_t i = t->first[l]; i < t->first[l + 1]; i++) {
-            if (i % REACH == 0)
-                w->reach[i / REACH] = latest;
-            int64_t end = event_end(store_event(w->g->s, t->order[i]));
-            latest = end > latest ? end : latest;
+            if (i % REACH == 0) {
+                w->reach[i / REACH] = before;
+                inside = INT64_MIN;
+            }
+            const event *e = store_event(w->g->s, t->order[i]);
+            int64_t end = e->kind != EVENT_OTHER ? event_end(e) : INT64_MIN;
+            before = end > before ? end : before;
+            inside = end > inside ? end : inside;
+            w->inside[i / REACH] = inside;
         }
     }
     return FORAY_OK;
@@ -633,6 +646,7 @@ int path_walk(analysis *a, const rules *r, foray_error *err)
     }
     mem_free(MEM_RECORDS, w.blocks, w.block_count * sizeof *w.blocks);
     mem_free(MEM_RECORDS, w.reach, (a->graph.t->events / REACH + 1) * sizeof *w.reach);
+    mem_free(MEM_RECORDS, w.inside, (a->graph.t->events / REACH + 1) * sizeof *w.inside);
     mem_free(MEM_RECORDS, w.block_first, (a->graph.t->lanes + 1) * sizeof *w.block_first);
     mem_free(MEM_RECORDS, w.word_name, (r->count + 1) * sizeof *w.word_name);
     mem_free(MEM_RECORDS, w.words_of, name_room * sizeof *w.words_of);
