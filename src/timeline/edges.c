@@ -4,6 +4,7 @@
  *     CUDA      "Stream Wait Event" notes: the last task launched on the recorded stream before the record call
  *               releases the first one launched on the waiting stream after the wait call: exact; without the
  *               record call: the last one before the wait call: good
+ *     dumps     of captured graphs, laid over their replays: dump.c                  exact or good
  *     Ascend    a wait that blocked ends at most 0.6 us after the record that released it: good
  *     graphs    a node that starts within 3 us of the end of a node on another stream, while its own stream had been
  *               free for longer: inferred; the same for eager tasks behind a wait call of their thread
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "timeline/dump.h"
 
 static const int64_t BLOCKING_NS = 1000, RECORD_REACH_NS = 600, JOIN_REACH_NS = 3000, FREE_NS = 1500;
 
@@ -57,6 +59,10 @@ static void resolve_waits(store *s, task_graph *g)
         if (x->end - x->start <= BLOCKING_NS)
             continue;
         g->waits_blocking++;
+        if (x->cause != 0 && x->cause_how == HOW_EXACT) { /* a dump has named its record */
+            g->waits_resolved++;
+            continue;
+        }
         size_t best = SIZE_MAX;
         for (size_t e = task_graph_ended_by(g, x->end);
              e-- > 0 && g->tasks[g->by_end[e]].end >= x->end - RECORD_REACH_NS;) {
@@ -267,7 +273,7 @@ static void infer_joins(task_graph *g)
     for (size_t i = 0; i < g->count; i++) {
         task *x = &g->tasks[i];
         const event *call = launch_of(g, x);
-        if (x->cause != 0 || x->kind == EVENT_WAIT ||
+        if (x->cause != 0 || x->kind == EVENT_WAIT || x->edges_known ||
             (x->replay == 0 && (g->wait_calls == 0 || g->wait_notes > 0)))
             continue;
         const task *before = x->before != 0 ? &g->tasks[x->before - 1] : NULL;
@@ -291,9 +297,12 @@ static void infer_joins(task_graph *g)
 
 int edges_find(store *s, task_graph *g, foray_error *err)
 {
+    int rc = dump_join(s, g, err);
+    if (rc != FORAY_OK)
+        return rc;
     resolve_waits(s, g);
     follow_notes(g);
-    int rc = follow_arrows(g, err);
+    rc = follow_arrows(g, err);
     if (rc == FORAY_OK)
         infer_joins(g);
     return rc;

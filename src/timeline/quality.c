@@ -202,6 +202,38 @@ static void add_ranks(lines *l, const analysis *a)
         (double)a->peer_late_ns / 1e6, a->clock_against, (double)a->peer_early_ns / 1e6);
 }
 
+/* Graph dumps: over which replays they were laid, and how surely. */
+static void add_dumps(lines *l, const analysis *a)
+{
+    const task_graph *g = &a->graph;
+    for (size_t i = 0; i < g->dump_count; i++) {
+        const dump_fit *f = &g->dumps[i];
+        const char *path = g->s->parts[f->part].path, *slash = strrchr(path, '/');
+        char what[120];
+        snprintf(what, sizeof what, "%.60s (model %" PRId64 ", %u nodes on %u streams)",
+                 slash != NULL ? slash + 1 : path, f->model, f->nodes, f->streams);
+        if (f->replays > 0)
+            add(l, "graph_dump", f->replays, false,
+                "%s laid over %u replays %s, %u of %u tasks are nodes: %" PRIu64 " edges %s", what,
+                f->replays, f->by_number > 0 ? "by model, stream and task" : "by the order of names",
+                f->paired, f->of, f->edges, evidence_name((evidence)f->how));
+        else if (g->replay_count == 0)
+            add(l, "graph_dump_unused", 1, true, "%s: the profile shows no graph replay to lay it over",
+                what);
+        else if (f->contradicted > 0)
+            add(l, "graph_dump_unused", 1, true, "%s: the times of %u replays contradict its edges: not used",
+                what, f->contradicted);
+        else
+            add(l, "graph_dump_unused", 1, true,
+                "%s fits none of %zu replays (at best %u of %u tasks are nodes): not used", what,
+                g->replay_count, f->paired, f->of);
+        if (f->waits_named < f->waits)
+            add(l, "graph_dump_open", f->waits - f->waits_named, false,
+                "%u of %u waits of the dump have no single record in it: they stay inferred",
+                f->waits - f->waits_named, f->waits);
+    }
+}
+
 static void add_waits(lines *l, const analysis *a)
 {
     const task_graph *g = &a->graph;
@@ -232,8 +264,11 @@ size_t report_quality(const report *r, size_t which, quality_line *out)
     const store *s = &r->input->events;
     add_faults(&l, s, r->groups, which);
     if (a->graph.count == 0 && a->boundary != BOUNDARY_RECORDS)
-        add(&l, "no_device_work", 1, true,
-            "no device task in it: nothing can be attributed (was the device profiled?)");
+        add(&l, "no_device_work", 1, true, "%s",
+            r->groups->groups[which].format == FORMAT_DUMP
+                ? "a graph dump has names and edges and no times: give it together with a profile of its "
+                  "graph"
+                : "no device task in it: nothing can be attributed (was the device profiled?)");
     if (a->boundary == BOUNDARY_WHOLE && a->step_count > 0)
         add(&l, "no_steps", 1, true,
             "no steps found: neither an annotation that a rule knows nor repeating graphs; the whole file is "
@@ -242,6 +277,7 @@ size_t report_quality(const report *r, size_t which, quality_line *out)
         add(&l, "steps_by_graph", a->step_count, false,
             "steps and stages come from the order of graph replays, not from annotations");
     add_steps(&l, a);
+    add_dumps(&l, a);
     add_waits(&l, a);
     add_records(&l, a);
     add_ranks(&l, a);

@@ -273,6 +273,8 @@ static void take_detail(reader *r, event *out, const scan_event *e)
     d->sequence = argument(e, ARG_SEQUENCE, -1);
     d->src_rank = (int32_t)argument(e, ARG_SRC_RANK, -1);
     d->dst_rank = (int32_t)argument(e, ARG_DST_RANK, -1);
+    if (has(e, ARG_ACTIVE_STREAM))
+        d->wait_stream = (int32_t)argument(e, ARG_ACTIVE_STREAM, -1);
     if (out->kind == EVENT_SYNC_NOTE) {
         int64_t record = argument(e, ARG_WAIT_RECORD, 0);
         d->record_link = record > 0 ? store_link(r->s, (uint64_t)record) : 0;

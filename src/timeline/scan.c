@@ -61,6 +61,7 @@ static const char *const arg_names[ARG_COUNT] = {
     [ARG_STREAM_ID_LOWER] = "stream id",
     [ARG_TASK_ID] = "Task Id",
     [ARG_TASK_ID_LOWER] = "task id",
+    [ARG_ACTIVE_STREAM] = "Active Stream Id",
     [ARG_WAIT_STREAM] = "wait_on_stream",
     [ARG_WAIT_RECORD] = "wait_on_cuda_event_record_corr_id",
     [ARG_COLLECTIVE] = "Collective name",

@@ -415,9 +415,18 @@ static int form_groups(store *s, settled *t, foray_error *err)
 {
     for (size_t i = 0; i < s->lane_count; i++)
         t->lane_group[i] = 0;
+    bool profile = false;
+    for (uint32_t p = 0; p < s->part_count; p++)
+        profile = profile || (s->parts[p].format != FORMAT_UNKNOWN && s->parts[p].format != FORMAT_DUMP);
     for (uint32_t p = 0; p < s->part_count; p++) {
         if (s->parts[p].format == FORMAT_UNKNOWN)
             continue;
+        if (s->parts[p].format == FORMAT_DUMP && profile) {
+            for (size_t i = 0; i < s->lane_count; i++)
+                if (s->lanes[i].part == p)
+                    t->lane_group[i] = NO_GROUP;
+            continue;
+        }
         if (s->parts[p].format == FORMAT_FORAY) {
             /* foray's pid is the rank: one file may hold several */
             for (size_t i = 0; i < s->lane_count; i++) {
@@ -449,6 +458,8 @@ static void measure_groups(const store *s, settled *t)
 {
     for (size_t i = 0; i < s->count; i++) {
         const event *e = store_event(s, i);
+        if (t->lane_group[e->lane] == NO_GROUP)
+            continue;
         group *g = &t->groups[t->lane_group[e->lane]];
         if (e->kind == EVENT_OTHER || (e->flags & EVENT_DUPLICATE) != 0)
             continue;

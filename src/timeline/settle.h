@@ -21,6 +21,9 @@ typedef struct {
     int64_t first_ns, last_ns; /* hull of what it holds */
 } group;
 
+/* Group of lanes that belong to no rank: those of a graph dump beside a profile. */
+static const uint32_t NO_GROUP = UINT32_MAX;
+
 typedef struct {
     group *groups;
     size_t group_count, group_cap;

@@ -83,7 +83,7 @@ typedef struct {
     uint32_t collective, group; /* names; 0 */
     int32_t rows, waited_event; /* -1 */
     int32_t src_rank, dst_rank; /* -1 */
-    int32_t wait_stream;        /* stream that waits; -1 */
+    int32_t wait_stream;        /* stream that waits, or on which a dump's node goes on; -1 */
     int8_t phase;               /* observe/phase.h; -1 */
 } event_detail;
 

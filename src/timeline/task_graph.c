@@ -344,32 +344,48 @@ static void enter_replay(task_graph *g, uint32_t number, uint32_t index)
     r->signature += mix(task_event(g, x)->name + 1);
 }
 
-/* The replay that a task with a stated graph continues, or 0: then it opens one. Kept per (graph, round). */
+/* The replay that tasks with a stated graph continue. On each stream it began with some task; where that one comes again, the next
+ * replay has begun, on whichever stream that shows first. */
+enum { MOST_OPEN = 64, MOST_STREAMS = 32 };
+
 typedef struct {
     int64_t graph, round, first_node;
     uint32_t number;
-    uint32_t first_name;
-    uint16_t first_lane;
+    struct {
+        int64_t node;
+        uint32_t name;
+        uint16_t lane;
+    } first[MOST_STREAMS]; /* [streams] */
+    size_t streams;
 } open_replay;
 
-static bool continues(const task_graph *g, const open_replay *o, const task *x, const event_detail *d)
+static bool continues(const task_graph *g, open_replay *o, const task *x, const event_detail *d)
 {
     if (o->graph != d->graph)
         return false;
     if (d->round >= 0)
         return o->round == d->round && !(d->node >= 0 && d->node == o->first_node);
-    return !(x->lane == o->first_lane && task_event(g, x)->name == o->first_name &&
-             (d->task < 0 || d->task == o->first_node));
+    size_t t = 0;
+    while (t < o->streams && o->first[t].lane != x->lane)
+        t++;
+    if (t < o->streams)
+        return o->first[t].name != task_event(g, x)->name || (d->task >= 0 && d->task != o->first[t].node);
+    if (t < MOST_STREAMS) {
+        o->first[t].lane = x->lane;
+        o->first[t].name = task_event(g, x)->name;
+        o->first[t].node = d->task;
+        o->streams++;
+    }
+    return true;
 }
 
-/* Tasks that state their graph but share no launch: Ascend's model ids, foray's graphs. A replay ends where its
- * first task comes again. */
+/* Tasks that state their graph but share no launch: Ascend's model ids, foray's graphs. */
 static int group_by_graph(task_graph *g, foray_error *err)
 {
-    enum { MOST_OPEN = 64 };
-    open_replay open[MOST_OPEN];
+    open_replay *open = mem_alloc(MEM_RECORDS, MOST_OPEN * sizeof *open);
     size_t opens = 0;
-    for (size_t i = 0; i < g->count; i++) {
+    int rc = open == NULL ? fail(err, FORAY_ENOMEM, "out of memory for graph replays") : FORAY_OK;
+    for (size_t i = 0; i < g->count && rc == FORAY_OK; i++) {
         task *x = &g->tasks[i];
         const event_detail *d = store_more(g->s, task_event(g, x));
         if (x->replay != 0 || d == NULL || d->graph < 0)
@@ -382,15 +398,20 @@ static int group_by_graph(task_graph *g, foray_error *err)
                 o = 0;
             opens = o == opens ? opens + 1 : opens;
             uint32_t number = add_replay(g, x->launch, d->graph, (uint32_t)i);
-            if (number == 0)
-                return fail(err, FORAY_ENOMEM, "out of memory for graph replays");
-            open[o] = (open_replay) {
-                d->graph, d->round, d->round >= 0 ? d->node : d->task, number, task_event(g, x)->name, x->lane
-            };
+            if (number == 0) {
+                rc = fail(err, FORAY_ENOMEM, "out of memory for graph replays");
+                break;
+            }
+            open[o] = (open_replay) { .graph = d->graph,
+                                      .round = d->round,
+                                      .first_node = d->round >= 0 ? d->node : d->task,
+                                      .number = number };
+            continues(g, &open[o], x, d); /* notes the first task of its stream */
         }
         enter_replay(g, open[o].number, (uint32_t)i);
     }
-    return FORAY_OK;
+    mem_free(MEM_RECORDS, open, MOST_OPEN * sizeof *open);
+    return rc;
 }
 
 /* Tasks that share the call that launched their graph. */
@@ -481,5 +502,6 @@ void task_graph_free(task_graph *g)
     mem_free(MEM_RECORDS, g->call_next, g->calls * sizeof *g->call_next);
     mem_free(MEM_RECORDS, g->entry_slot, g->entry_slots * sizeof *g->entry_slot);
     list_free(&g->replays, &g->replay_cap, sizeof *g->replays);
+    list_free(&g->dumps, &g->dump_cap, sizeof *g->dumps);
     *g = (task_graph) { 0 };
 }

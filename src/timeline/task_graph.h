@@ -28,6 +28,7 @@ typedef struct {
     uint16_t lane;
     uint8_t kind, cause_how;
     uint8_t phase, phase_how; /* filled by stages.c */
+    bool edges_known;         /* a graph dump says all that it waits for: nothing is to be inferred */
 } task;
 
 /* One launch of a captured graph. */
@@ -39,7 +40,20 @@ typedef struct {
     int64_t graph;                                 /* identity as the file states it; -1 */
     uint64_t signature;                            /* of the names of its tasks, in any order */
     uint8_t phase, phase_how;                      /* stages.c */
+    bool dumped;                                   /* a graph dump was laid over it */
 } replay;
+
+/* What came of a graph dump (dump.h). */
+typedef struct {
+    uint32_t part;
+    int64_t model;
+    uint32_t nodes, streams, waits, waits_named; /* named: their record is in the dump */
+    uint32_t replays, by_number,
+        contradicted;    /* over which it was laid; contradicted: whose times deny its edges */
+    uint32_t paired, of; /* tasks that are nodes, of the last one or the best */
+    uint64_t edges;
+    uint8_t how;
+} dump_fit;
 
 typedef struct {
     const store *s;
@@ -58,7 +72,9 @@ typedef struct {
     size_t calls;
     uint32_t *entry_slot; /* hash of link -> entry into the operator queue (event + 1) */
     size_t entry_slots;   /* 0: no queue */
-    uint32_t main_lane;   /* stream with most work */
+    dump_fit *dumps;
+    size_t dump_count, dump_cap;
+    uint32_t main_lane; /* stream with most work */
     size_t waits, waits_resolved,
         waits_blocking;            /* stream waits; those with a cause; those longer than 1 us */
     size_t wait_calls, wait_notes; /* host calls that make a stream wait; notes that say for what */
