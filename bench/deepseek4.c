@@ -15,6 +15,7 @@
 #include "cache/cache.h"
 #include "engine/score.h"
 #include "foray.h"
+#include "list.h"
 #include "measure/compare.h"
 #include "support/tiny_v4.h"
 
@@ -112,11 +113,11 @@ int main(int argc, char **argv)
                 "usage: bench_deepseek4 write 1b|pair FOLDER | context FOLDER [LENGTH,…] [REPEATS]\n");
         return 2;
     }
-    int length[MOST_LENGTHS] = { 1024, 32768 }, count = 2, repeats = argc > 4 ? atoi(argv[4]) : 21;
-    if (argc > 3) {
-        count = 0;
-        for (char *at = argv[3]; *at && count < MOST_LENGTHS; at += *at == ',')
-            length[count++] = (int)strtol(at, &at, 10);
+    int length[MOST_LENGTHS], repeats = argc > 4 ? atoi(argv[4]) : 21;
+    int count = list_parse(argc > 3 ? argv[3] : "1024,32768", MODEL_MAX_CONTEXT, length, MOST_LENGTHS);
+    if (count == 0) {
+        fprintf(stderr, "%s: no list of lengths from 1 to %d\n", argv[3], MODEL_MAX_CONTEXT);
+        return 2;
     }
     measure_context(argv[2], length, count, repeats < 1 || repeats > MOST_REPEATS ? 21 : repeats);
     return 0;

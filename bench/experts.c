@@ -18,6 +18,7 @@
 #include "base/rng.h"
 #include "base/thread.h"
 #include "kernel/scaled.h"
+#include "list.h"
 #include "measure/compare.h"
 #include "measure/peaks.h"
 #include "support/experts_case.h"
@@ -211,20 +212,6 @@ static void report(bench *b, const options *o)
 
 /* ---- the command ---- */
 
-static int parse_rows(const char *text, int *rows)
-{
-    int count = 0;
-    for (const char *p = text; *p && count < MAX_LIST; p += *p == ',') {
-        char *end;
-        const long n = strtol(p, &end, 10);
-        if (end == p || n < 1 || n > MAX_ROWS)
-            return 0;
-        rows[count++] = (int)n;
-        p = end;
-    }
-    return count;
-}
-
 static bool parse(int argc, char **argv, options *o, experts_shape *shape)
 {
     const char *rows = "1,2,4,8";
@@ -257,7 +244,7 @@ static bool parse(int argc, char **argv, options *o, experts_shape *shape)
         if (strcmp(dtype_get((dtype)t)->name, o->type) == 0 &&
             (weight_type_supported((dtype)t) || scaled_is((dtype)t)))
             shape->type = (dtype)t;
-    o->row_count = parse_rows(rows, o->rows);
+    o->row_count = list_parse(rows, MAX_ROWS, o->rows, MAX_LIST);
     return argc % 2 == 1 && shape->type != DTYPE_UNKNOWN && o->row_count > 0 && o->rounds > 0 &&
            o->threads >= 1 && o->threads <= MAX_THREADS && (large || strcmp(o->model, "nano") == 0);
 }

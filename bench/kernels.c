@@ -21,6 +21,7 @@
 #include "base/thread.h"
 #include "kernel/impl.h"
 #include "kernel/scaled.h"
+#include "list.h"
 #include "measure/compare.h"
 #include "measure/peaks.h"
 #include "support/matmul_case.h"
@@ -397,20 +398,6 @@ static int parse_types(const char *text, dtype *types)
     return count;
 }
 
-static int parse_numbers(const char *text, int *numbers)
-{
-    int count = 0;
-    for (const char *p = text; *p && count < MAX_LIST; p += *p == ',') {
-        char *end;
-        const long n = strtol(p, &end, 10);
-        if (end == p || n < 1 || n > MAX_ROWS)
-            return 0;
-        numbers[count++] = (int)n;
-        p = end;
-    }
-    return count;
-}
-
 static bool parse(int argc, char **argv, options *o)
 {
     const char *types = "Q4_1,Q8_0,F16", *rows = NULL;
@@ -445,11 +432,11 @@ static bool parse(int argc, char **argv, options *o)
         return false;
     if (o->rounds < 1 || o->rounds > 2000)
         o->rounds = strcmp(o->mode, "floor") == 0 ? 25 : step_mode ? 15 : rate ? 200 : 5;
-    o->row_count = parse_numbers(rows        ? rows
-                                 : step_mode ? "1,2,4,8"
-                                 : rate      ? "1,2,3,4,6,8,64"
-                                             : "512",
-                                 o->rows);
+    o->row_count = list_parse(rows        ? rows
+                              : step_mode ? "1,2,4,8"
+                              : rate      ? "1,2,3,4,6,8,64"
+                                          : "512",
+                              MAX_ROWS, o->rows, MAX_LIST);
     o->type_count = parse_types(types, o->types);
     return o->row_count > 0 && o->type_count > 0 && o->threads >= 1 && o->threads <= MAX_THREADS &&
            (strcmp(o->model, "135m") == 0 || strcmp(o->model, "1b") == 0);
