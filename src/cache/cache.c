@@ -10,12 +10,12 @@
 /* Memory is touched so many bytes at a time. */
 enum { WARM_BYTES = 4 << 20, SYSTEM_PAGE = 4096 };
 
-/* Debug builds: what was never written, or was given back, reads as huge numbers and as no numbers at all. */
+/* Debug builds: what was never written, or was given back, is nothing that could pass for an entry. */
 static void poison_page(const page_pool *p, int page)
 {
 #ifdef FORAY_CHECKS
     size_t bytes = pool_page_bytes(&p->desc);
-    memset(p->pages + (size_t)page * bytes, 0x7f, bytes);
+    memset(p->pages + (size_t)page * bytes, p->desc.poison, bytes);
 #else
     (void)p;
     (void)page;

@@ -40,6 +40,7 @@ pool_desc kv_pool(const kv_shape *shape)
                          .entry_bytes = entry_bytes(shape),
                          .page_rows = shape->page_rows,
                          .tokens = 1,
+                         .poison = 0x7f,
                          .copy = kv_copy,
                          .user = shape };
 }

@@ -26,6 +26,8 @@ struct pool_desc {
     int ring;           /* 0: growing */
     /* A ring, with n tokens there: later tokens may still read the entries from n - n % group - reach on. */
     int group, reach;
+    uint8_t
+        poison; /* debug builds fill pages that nobody has written with it: read as entries, it is huge, or no number */
     bool unhashed; /* the digest leaves it out: a drafter's own rows depend on which rounds it took part in */
     /* Copies entry `index` of a page to (save) or from `entry` [layers][entry_bytes]. NULL: entries of a layer lie one
      * after another in its share of the page. */

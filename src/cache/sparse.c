@@ -71,6 +71,12 @@ static entry_packing key_packing(const sparse_shape *s)
     return s->packed ? ENTRY_FP4 : ENTRY_F32;
 }
 
+/* As f32 huge; e4m3 and its scales: NaN; e2m1: 6 and -4, times 2^104, since scores that are no number count as none. */
+static uint8_t poison_of(entry_packing packing)
+{
+    return packing == ENTRY_F8 ? 0xff : packing == ENTRY_FP4 ? 0xe7 : 0x7f;
+}
+
 /* A ring of so many entries, in pages of equal size. */
 static pool_desc ring_of(const sparse_shape *s, int layers, int width, int entries, int group, int reach)
 {
@@ -81,7 +87,8 @@ static pool_desc ring_of(const sparse_shape *s, int layers, int width, int entri
                          .tokens = 1,
                          .ring = entries,
                          .group = group,
-                         .reach = reach };
+                         .reach = reach,
+                         .poison = poison_of(ENTRY_F32) };
 }
 
 static pool_desc growing_of(const sparse_shape *s, int layers, entry_packing packing, int width, int ratio)
@@ -89,15 +96,16 @@ static pool_desc growing_of(const sparse_shape *s, int layers, entry_packing pac
     return (pool_desc) { .layers = layers,
                          .entry_bytes = entry_packed_bytes(packing, width, s->rope_dim),
                          .page_rows = s->page_tokens > ratio ? s->page_tokens / ratio : 1,
-                         .tokens = ratio };
+                         .tokens = ratio,
+                         .poison = poison_of(packing) };
 }
 
 /* The compressor's state: [kv | score], each `width` floats or, overlapped, twice that. */
-static pool_desc state_of(const sparse_shape *s, int layers, int width, int ratio)
+static pool_desc state_of(const sparse_shape *s, int guard, int layers, int width, int ratio)
 {
     if (ratio == OVERLAPPED)
-        return ring_of(s, layers, 4 * width, 2 * OVERLAPPED + s->guard, OVERLAPPED, OVERLAPPED);
-    return ring_of(s, layers, 2 * width, ratio + s->guard, ratio, 0);
+        return ring_of(s, layers, 4 * width, 2 * OVERLAPPED + guard, OVERLAPPED, OVERLAPPED);
+    return ring_of(s, layers, 2 * width, ratio + guard, ratio, 0);
 }
 
 static void put(pool_desc out[], int pool, pool_desc desc, const char *kind, int ratio)
@@ -109,12 +117,12 @@ static void put(pool_desc out[], int pool, pool_desc desc, const char *kind, int
         snprintf(out[pool].name, sizeof out[pool].name, "%s", kind);
 }
 
-int sparse_pools(const sparse_shape *s, pool_desc out[CACHE_MAX_POOLS])
+int sparse_pools(const sparse_shape *s, int guard, pool_desc out[CACHE_MAX_POOLS])
 {
     pool_order o;
     if (!order_pools(s, &o))
         return 0;
-    int last = s->window + s->guard;
+    int last = s->window + guard;
     /* A token sees itself and the window - 1 before it. A drafter may be one token behind the target. */
     put(out, o.window, ring_of(s, s->layers - s->drafter_layers, s->head_dim, last, 1, s->window - 1),
         "window", 0);
@@ -128,12 +136,12 @@ int sparse_pools(const sparse_shape *s, pool_desc out[CACHE_MAX_POOLS])
     for (int i = 0; i < o.ratios; i++) {
         int ratio = o.ratio[i], layers = count_before(s, s->layers, ratio), pool = o.first_ratio + 2 * i;
         put(out, pool, growing_of(s, layers, latent_packing(s), s->head_dim, ratio), "entries", ratio);
-        put(out, pool + 1, state_of(s, layers, s->head_dim, ratio), "state", ratio);
+        put(out, pool + 1, state_of(s, guard, layers, s->head_dim, ratio), "state", ratio);
     }
     if (o.index >= 0) {
         int layers = count_before(s, s->layers, OVERLAPPED);
         put(out, o.index, growing_of(s, layers, key_packing(s), s->index_dim, OVERLAPPED), "index", 0);
-        put(out, o.index_state, state_of(s, layers, s->index_dim, OVERLAPPED), "index state", 0);
+        put(out, o.index_state, state_of(s, guard, layers, s->index_dim, OVERLAPPED), "index state", 0);
     }
     return o.pools;
 }

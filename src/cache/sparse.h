@@ -41,14 +41,14 @@ typedef struct {
         packed; /* compressed entries and the indexer's keys are rounded before they are stored, and kept packed */
     int rope_dim;     /* channels of an entry that are not rounded */
     int stream_width; /* streams x dim of the target, or 0: nobody needs its streams */
-    int guard;
     /* Tokens that a page of growing entries covers, SPARSE_PAGE_TOKENS (one entry at least); a ring's page holds at
      * most so many entries. Any number from 1 on. */
     int page_tokens;
 } sparse_shape;
 
-/* The descriptors. Returns how many, or 0: there are more than SPARSE_MAX_RATIOS different ratios. */
-int sparse_pools(const sparse_shape *shape, pool_desc out[CACHE_MAX_POOLS]);
+/* The descriptors, with rings that keep so many entries (the guard) more than are read. Returns how many, or 0: there are more
+ * than SPARSE_MAX_RATIOS different ratios. */
+int sparse_pools(const sparse_shape *shape, int guard, pool_desc out[CACHE_MAX_POOLS]);
 
 /* One layer's share of each pool of a cache made of sparse_pools(shape), as the kernels take it; base NULL where the
  * layer has no such entries. */

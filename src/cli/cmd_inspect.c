@@ -152,8 +152,8 @@ static void set_pools(inspection *in, int wanted)
         in->pools[in->pool_count++] = kv_pool(&in->kv);
         in->context = wanted > 0 ? wanted : c->context;
     } else if (in->v4_read) {
-        sparse_shape shape = deepseek4_shape(&in->v4, in->v4.drafter == DEEPSEEK4_NEXTN, true, PASS_ROWS);
-        in->pool_count = sparse_pools(&shape, in->pools);
+        sparse_shape shape = deepseek4_shape(&in->v4, in->v4.drafter == DEEPSEEK4_NEXTN, true);
+        in->pool_count = sparse_pools(&shape, PASS_ROWS, in->pools);
         in->context = wanted > 0 ? wanted : in->v4.context;
     }
 }

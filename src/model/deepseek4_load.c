@@ -307,10 +307,9 @@ int deepseek4_load(const model_file *f, const model_options *o, deepseek4 **out,
     if (l.rc == 0)
         load_all(&l);
     if (l.rc == 0) {
-        m->shape = deepseek4_shape(&m->config, m->nextn != NULL, m->rounded,
-                                   1); /* until model_pools knows the rows */
+        m->shape = deepseek4_shape(&m->config, m->nextn != NULL, m->rounded);
         pool_desc pools[CACHE_MAX_POOLS];
-        if (sparse_pools(&m->shape, pools) == 0)
+        if (sparse_pools(&m->shape, 1, pools) == 0)
             l.rc = fail(err, FORAY_EUNSUPPORTED, "%s: more than %d different compression ratios",
                         model_file_path(f), SPARSE_MAX_RATIOS);
     }

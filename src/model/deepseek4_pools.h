@@ -9,8 +9,7 @@
 #include "model/deepseek4_config.h"
 
 /* drafter: the NextN layer is there, so it has a window, and the target's streams are kept for it. rounded: activations are
- * rounded as the checkpoint expects it (--act-quant), so that entries can be kept packed. most_rows: the most
- * of one pass, a prompt's chunk or a verify. */
-sparse_shape deepseek4_shape(const deepseek4_config *c, bool drafter, bool rounded, int most_rows);
+ * rounded as the checkpoint expects it (--act-quant), so that entries can be kept packed. */
+sparse_shape deepseek4_shape(const deepseek4_config *c, bool drafter, bool rounded);
 
 #endif

@@ -79,14 +79,13 @@ void model_free(model *m)
     mem_free(MEM_GENERAL, m, sizeof *m);
 }
 
-int model_pools(model *m, int most_rows, pool_desc out[CACHE_MAX_POOLS])
+int model_pools(const model *m, int most_rows, pool_desc out[CACHE_MAX_POOLS])
 {
     if (m->llama) {
         out[0] = kv_pool(&m->llama->kv);
         return 1;
     }
-    m->deepseek4->shape.guard = most_rows;
-    return sparse_pools(&m->deepseek4->shape, out);
+    return sparse_pools(&m->deepseek4->shape, most_rows, out);
 }
 
 int model_pass_create(const model *m, device *d, int max_rows, int max_spans, int max_heads, int max_length,

@@ -49,8 +49,8 @@ int model_load(const model_file *f, const model_options *o, model **out, foray_e
 void model_free(model *m);
 
 /* The pools of its cache, for passes of at most so many rows: rings keep so many entries more than are read. The model
- * outlives the cache; the last call counts. Returns how many. */
-int model_pools(model *m, int most_rows, pool_desc out[CACHE_MAX_POOLS]);
+ * outlives the cache. Returns how many. */
+int model_pools(const model *m, int most_rows, pool_desc out[CACHE_MAX_POOLS]);
 
 /* Buffers for passes of up to these sizes, for requests of up to max_length tokens. On error nothing is held. */
 int model_pass_create(const model *m, device *d, int max_rows, int max_spans, int max_heads, int max_length,

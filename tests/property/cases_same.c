@@ -8,6 +8,7 @@
 #include "model/llama.h"
 #include "spec/round.h"
 #include "support/chain.h"
+#include "support/stack.h"
 #include "support/tiny.h"
 
 static const char *tiny_file;
@@ -303,7 +304,7 @@ static void sessions_at_once_are_sessions_alone(void **state)
     foray_close(e);
 }
 
-/* A11: texts depend on no old contents: a fresh process's engine, one full of other traffic, pools full of 0x7f. */
+/* A11: texts depend on no old contents: a fresh process's engine, one full of other traffic, pools full of poison. */
 static void old_contents_of_the_pools_do_not_matter(void **state)
 {
     (void)state;
@@ -324,8 +325,7 @@ static void old_contents_of_the_pools_do_not_matter(void **state)
         pass *p = round_pass(engine_round(e));
         for (int again = 0; again < 3; again++) {
             if (fresh || again) { /* as numbers these are huge, or not numbers at all */
-                for (int i = 0; i < cache_pools(engine_cache(e)); i++)
-                    memset(cache_pages(engine_cache(e), i), 0x7f, cache_pool_bytes(engine_cache(e), i));
+                poison_pages(engine_cache(e));
                 memset(p->logits, 0x7f, sizeof(float) * 512 * (size_t)p->max_heads);
                 memset(p->llama->x, 0x7f, sizeof(float) * 64 * (size_t)p->max_rows);
             }

@@ -50,13 +50,6 @@ static void some_ids(int seed, int n, int vocab, int32_t *ids)
         ids[i] = (int32_t)(rng_philox((uint32_t)i, 0, 0, 0, (uint32_t)seed, 4).word[0] % (uint32_t)vocab);
 }
 
-/* What nobody has written is no number that could pass for one. */
-static void fill_pages(const cache *c)
-{
-    for (int p = 0; p < cache_pools(c); p++)
-        memset(cache_pages(c, p), 0x7f, cache_pool_bytes(c, p));
-}
-
 /* ---- rows ---- */
 
 static int hash_row(void *user, size_t position, const float *logits)
@@ -148,7 +141,7 @@ static void rows_among_others_have_the_bits_of_rows_alone(void **state)
         stack_open(
             &s, quantised,
             (stack_config) { .threads = threads, .slots = REQUESTS, .context = 160, .drafter = "script" });
-        fill_pages(s.cache);
+        poison_pages(s.cache);
         int vocab = s.model->info.vocab;
         for (int r = 0; r < REQUESTS; r++) {
             some_ids(r, MOST, vocab, ids[r]);
@@ -235,7 +228,7 @@ static void rejected_rows_leave_no_trace(void **state)
     stack_open(&s, small,
                (stack_config) {
                    .slots = 2, .context = 256, .prefill_chunk = 64, .drafter = "script", .spec_budget = 5 });
-    fill_pages(s.cache);
+    poison_pages(s.cache);
     int vocab = s.model->info.vocab, ringed = 0;
     for (int p = 0; p < cache_pools(s.cache); p++)
         ringed += cache_pool(s.cache, p)->ring == 72;
@@ -287,7 +280,7 @@ static void prompts_around_groups_of_128_and_beyond_every_ring(void **state)
                                 .prefill_chunk = 256,
                                 .drafter = "nextn",
                                 .spec_budget = 3 });
-    fill_pages(s.cache);
+    poison_pages(s.cache);
     some_ids(5, MOST, s.model->info.vocab, ids);
     for (int i = 0; i < 5; i++) {
         foray_request_config c = asking(ids, lengths[i], TEXT);
@@ -347,8 +340,8 @@ static void drafts_after_a_pause_are_those_without_one(void **state)
     stack_config c = { .context = 256, .prefill_chunk = 64, .drafter = "nextn", .spec_budget = 3 };
     stack_open(&fresh, small, c);
     stack_open(&s, small, c);
-    fill_pages(s.cache);
-    fill_pages(fresh.cache);
+    poison_pages(s.cache);
+    poison_pages(fresh.cache);
     some_ids(6, MOST, s.model->info.vocab, ids);
     round_hooks hooks = { .user = &u, .pause = pause_often };
     round_set_hooks(s.round, &hooks);

@@ -228,8 +228,7 @@ static void open_machine(soak *k)
     c.cache_tokens = CONTEXT * (int64_t)(1 + draw(k, (uint32_t)c.slots)); /* pages for some of them only */
     k->model = (int)draw(k, 2);
     stack_open(&k->s, paths[k->model], c);
-    for (int i = 0; i < cache_pools(k->s.cache); i++)
-        memset(cache_pages(k->s.cache, i), 0x7f, cache_pool_bytes(k->s.cache, i));
+    poison_pages(k->s.cache);
     for (int i = 0; i < 2; i++)
         assert_int_equal(drafter_open(i ? "ngram" : "script", &k->drafters[i], NULL), 0);
 }

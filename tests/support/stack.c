@@ -141,6 +141,12 @@ void stack_rows(stack *s, const model *m, int slot, const int32_t *ids, int from
     }
 }
 
+void poison_pages(const cache *c)
+{
+    for (int p = 0; p < cache_pools(c); p++)
+        memset(cache_pages(c, p), cache_pool(c, p)->poison, cache_pool_bytes(c, p));
+}
+
 const int32_t *stack_tokens(const stack *s, foray_request handle, int *count)
 {
     const request *r = batch_find(s->batch, handle);

@@ -56,6 +56,9 @@ int stack_run(stack *s);
  * it. logits: [n, vocab], or NULL. Nothing may be in flight. */
 void stack_rows(stack *s, const model *m, int slot, const int32_t *ids, int from, int n, float *logits);
 
+/* Fills every page with its pool's poison: what nobody has written is no number that could pass for one. */
+void poison_pages(const cache *c);
+
 /* Completion tokens of a request so far: [*count], the request's. */
 const int32_t *stack_tokens(const stack *s, foray_request r, int *count);
 

@@ -14,6 +14,10 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "kernel/cpu/avx2_entry.h"
+#include "kernel/impl.h"
+#include "kernel/ref/entry_pack.h"
+#include "support/stack.h"
 
 #include <cmocka.h> /* last: base/error.h has a fail() too */
 
@@ -46,7 +50,6 @@ static sparse_shape tiny(int page_tokens)
                             .head_dim = 3,
                             .index_dim = 2,
                             .stream_width = 5,
-                            .guard = GUARD,
                             .page_tokens = page_tokens };
 }
 
@@ -160,8 +163,7 @@ static uint64_t fresh_digest(int length, uint32_t text)
     sparse_shape s = tiny(LONGEST);
     pool_desc pools[CACHE_MAX_POOLS];
     cache *c;
-    s.guard = LONGEST;
-    int count = sparse_pools(&s, pools);
+    int count = sparse_pools(&s, LONGEST, pools);
     assert_int_equal(cache_create(dev, pools, count, 1, LONGEST, LONGEST, &c, NULL), 0);
     assert_int_equal(cache_reserve_extend(c, 0, 0, length, NULL), 0);
     run_pass(c, &s, 0, 0, length, text);
@@ -176,7 +178,7 @@ static cache *open_cache(const sparse_shape *s, int64_t total)
     pool_desc pools[CACHE_MAX_POOLS];
     cache *c;
     foray_error err;
-    if (cache_create(dev, pools, sparse_pools(s, pools), SLOTS, LONGEST, total, &c, &err) != 0)
+    if (cache_create(dev, pools, sparse_pools(s, GUARD, pools), SLOTS, LONGEST, total, &c, &err) != 0)
         fail_msg("%s", err.text);
     return c;
 }
@@ -200,7 +202,6 @@ static sparse_shape flash(void)
                        .head_dim = 512,
                        .index_dim = 128,
                        .stream_width = 4 * 4096,
-                       .guard = 256,
                        .page_tokens = 256 };
     for (int i = 2; i < 43; i++)
         s.ratio[i] = i % 2 ? 128 : 4;
@@ -212,7 +213,7 @@ static void bytes_per_token_are_those_of_the_specification(void **state)
     (void)state;
     sparse_shape s = flash();
     pool_desc p[CACHE_MAX_POOLS];
-    int count = sparse_pools(&s, p);
+    int count = sparse_pools(&s, 256, p);
     assert_int_equal(count, 3 + 2 * 2 + 2);
     /* 7.3 with entries of 2048 and 512 bytes in place of 584 and 132. */
     assert_true(pools_bytes_per_token(p, count) == 21 * (2048 / 4. + 512 / 4.) + 20 * (2048 / 128.));
@@ -221,7 +222,7 @@ static void bytes_per_token_are_those_of_the_specification(void **state)
     packed.packed = true;
     packed.rope_dim = 64;
     pool_desc q[CACHE_MAX_POOLS];
-    assert_int_equal(sparse_pools(&packed, q), count);
+    assert_int_equal(sparse_pools(&packed, 256, q), count);
     assert_true(pools_bytes_per_token(q, count) == 21 * (712 / 4. + 68 / 4.) + 20 * (712 / 128.));
     /* 7.1, with the guard: windows, streams; states of 2 x 2 x 512, 2 x 512 and 2 x 2 x 128 floats. */
     uint64_t rings = 44 * (128 + 256) * 2048 + (128 + 256) * 65536 + 21 * (8 + 256) * (8192 + 2048) +
@@ -245,24 +246,24 @@ static void pools_that_no_layer_needs_are_left_out(void **state)
     (void)state;
     pool_desc p[CACHE_MAX_POOLS];
     sparse_shape s = tiny(8);
-    assert_int_equal(sparse_pools(&s, p), 3 + 2 * 3 + 2);
+    assert_int_equal(sparse_pools(&s, 256, p), 3 + 2 * 3 + 2);
     s.stream_width = 0;
     s.drafter_layers = 0;
-    assert_int_equal(sparse_pools(&s, p), 1 + 2 * 3 + 2);
+    assert_int_equal(sparse_pools(&s, 256, p), 1 + 2 * 3 + 2);
     assert_int_equal(p[0].layers, 7);
     for (int i = 0; i < s.layers; i++)
         s.ratio[i] = i == 1 ? 9 : 0;
-    assert_int_equal(sparse_pools(&s, p), 1 + 2);
+    assert_int_equal(sparse_pools(&s, 256, p), 1 + 2);
     assert_int_equal(p[1].layers, 1);
     for (int i = 0; i < s.layers; i++)
         s.ratio[i] = 0;
-    assert_int_equal(sparse_pools(&s, p), 1);
+    assert_int_equal(sparse_pools(&s, 256, p), 1);
     for (int i = 0; i < SPARSE_MAX_RATIOS; i++)
         s.ratio[i] = 4 + i;
     s.stream_width = s.drafter_layers = 1;
-    assert_int_equal(sparse_pools(&s, p), 5 + 2 * SPARSE_MAX_RATIOS);
+    assert_int_equal(sparse_pools(&s, 256, p), 5 + 2 * SPARSE_MAX_RATIOS);
     s.ratio[SPARSE_MAX_RATIOS] = 1000;
-    assert_int_equal(sparse_pools(&s, p), 0);
+    assert_int_equal(sparse_pools(&s, 256, p), 0);
 }
 
 static void a_layer_has_the_pools_of_its_ratio(void **state)
@@ -286,6 +287,37 @@ static void a_layer_has_the_pools_of_its_ratio(void **state)
     assert_int_equal(sparse_window(c, &s, 4).ring, WINDOW + GUARD);
     assert_int_equal(sparse_entries(c, &s, 1).ring, 0);
     close_cache(c);
+}
+
+/* Whatever a pool's poison is read as, by any instruction set, it is no number or a huge one: never an entry's. */
+static void poison_reads_as_no_entry(void **state)
+{
+    (void)state;
+    enum { WIDTH = 128, ROPE = 64 };
+    const kernel_table *table;
+    bool has_avx2 = kernel_table_get("avx2", &table, NULL) == 0;
+    for (int packed = 0; packed < 2; packed++) {
+        sparse_shape s = tiny(64);
+        s.packed = packed;
+        s.head_dim = s.index_dim = WIDTH;
+        s.rope_dim = ROPE;
+        cache *c = open_cache(&s, LONGEST);
+        assert_int_equal(cache_reserve_extend(c, 0, 0, LONGEST, NULL), 0);
+        poison_pages(c);
+        for (kind k = 0; k < KINDS; k++)
+            for (int layer = 0; layer < LAYERS; layer++) {
+                entry_rows e = rows_of(c, &s, k, layer);
+                float plain[4 * WIDTH], vector[4 * WIDTH];
+                if (!e.base)
+                    continue;
+                const float *slow = entry_load(&e, 0, 0, plain);
+                const float *fast = has_avx2 ? avx2_entry_load(&e, 0, 0, vector) : slow;
+                for (int i = 0; i < e.width; i++)
+                    assert_false(fabsf(slow[i]) < 1e30f || fabsf(fast[i]) < 1e30f);
+            }
+        cache_release(c, 0);
+        close_cache(c);
+    }
 }
 
 /* ---- passes, rejections, snapshots ---- */
@@ -549,12 +581,12 @@ static void a_restore_without_pages_changes_nothing(void **state)
     enum { LENGTH = 150 };
     sparse_shape s = tiny(64);
     pool_desc pools[CACHE_MAX_POOLS];
-    int count = sparse_pools(&s, pools);
+    int count = sparse_pools(&s, GUARD, pools);
     uint8_t *bytes = malloc(MOST_BYTES);
     for (int k = 0; k < count; k++) {
         machine m = { .shape = s };
         foray_error err;
-        sparse_pools(&s, pools);
+        sparse_pools(&s, GUARD, pools);
         pools[k].ring = 0; /* counts every token, in pages of one: runs out first */
         pools[k].tokens = pools[k].page_rows = 1;
         assert_int_equal(cache_create(dev, pools, count, SLOTS, LENGTH, LENGTH, &m.cache, NULL), 0);
@@ -579,6 +611,7 @@ int main(void)
         cmocka_unit_test(bytes_per_token_are_those_of_the_specification),
         cmocka_unit_test(pools_that_no_layer_needs_are_left_out),
         cmocka_unit_test(a_layer_has_the_pools_of_its_ratio),
+        cmocka_unit_test(poison_reads_as_no_entry),
         cmocka_unit_test(passes_find_their_text_whatever_was_rejected),
         cmocka_unit_test(rejections_across_every_boundary_leave_no_trace),
         cmocka_unit_test(the_digest_sees_what_is_visible_and_nothing_else),
