@@ -124,6 +124,7 @@ static void admit(batch *b)
         b->running[slot] = r;
         r->sequence->slot = slot;
         r->state = REQUEST_RUNS;
+        round_open_slot(b->config.round, slot);
         cache_warm(b->config.cache, r->sequence->count + WARM_TOKENS, WARM_TOKENS);
     }
 }

@@ -35,15 +35,17 @@ typedef struct drafter {
 
     /* Of the device. draft_now: in stream order, draft_room drafts for every member, at most p->draft_steps. extend_now:
      * the rows of members with `extend`, up to what accept left as computed. replay: through graphs of its own, which
-     * capture has made for this plan's tiers. */
+     * capture has made for this plan's tiers. refuses: such a capture has failed before. */
     int (*capture)(struct drafter *d, const struct round_plan *p, stream *s, foray_error *err);
+    bool (*refuses)(const struct drafter *d, const struct round_plan *p);
     int (*draft_now)(struct drafter *d, struct round_plan *p, bool replay, stream *s, foray_error *err);
     int (*extend_now)(struct drafter *d, struct round_plan *p, bool replay, stream *s, foray_error *err);
     bool (*is_ready)(const struct drafter *d, const sequence *s);  /* could draft for s now */
     int (*signal_now)(const struct drafter *d, const sequence *s); /* the signal of those drafts */
     int (*owed)(const struct drafter *d, const sequence *s);       /* rows before it is ready */
     int most_extended;                                             /* rows that one extend can make */
-    void (*rewind)(struct drafter *d, const sequence *s);          /* s is new on its slot, or was put back */
+    void (*open_slot)(struct drafter *d,
+                      int slot); /* the slot begins a new text, or an earlier place of one */
 
     void (*destroy)(struct drafter *d);
 } drafter;

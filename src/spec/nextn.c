@@ -11,14 +11,20 @@
 
 enum { SLOT_TIERS = 8, ROW_TIERS = 31, GRAPH_POOL_BYTES = 16 << 20 };
 
+/* What there is for a graph key. */
+typedef struct {
+    graph *graph;
+    bool refused; /* its capture failed: eager from then on */
+} captured;
+
 typedef struct {
     drafter base; /* first: a drafter is one of these */
     nextn_config config;
     const deepseek4 *model;
     pass pass;
     graph_pool *pool;
-    graph *draft_graph[SLOT_TIERS][DRAFT_MAX + 1]; /* [slots tier][drafts] */
-    graph *extend_graph[SLOT_TIERS][ROW_TIERS];    /* [slots tier][rows tier] */
+    captured draft_graph[SLOT_TIERS][DRAFT_MAX + 1]; /* [slots tier][drafts] */
+    captured extend_graph[SLOT_TIERS][ROW_TIERS];    /* [slots tier][rows tier] */
 
     /* Device memory. */
     float *self;         /* [slots, S, dim]: the streams that the next self-fed row starts from */
@@ -214,12 +220,12 @@ static int launch_extend(nextn *d, stream *s, int slots, int rows, foray_error *
     return rc == 0 ? launch_host(d, s, "extend_end", run_extend_end, err) : rc;
 }
 
-static graph **draft_graph_of(nextn *d, const round_plan *p)
+static captured *draft_graph_of(nextn *d, const round_plan *p)
 {
     return &d->draft_graph[plan_tier_index(p->slots_launched)][p->draft_steps];
 }
 
-static graph **extend_graph_of(nextn *d, const round_plan *p)
+static captured *extend_graph_of(nextn *d, const round_plan *p)
 {
     return &d->extend_graph[plan_tier_index(p->slots_launched)][plan_tier_index(p->extend_launched)];
 }
@@ -231,18 +237,20 @@ static int launch_phase(nextn *d, const round_plan *p, phase which, stream *s, f
 }
 
 /* rows: the phase's, 0 where it does not run. Nodes keep the phase that is marked when they are captured. */
-static int capture_phase(nextn *d, const round_plan *p, phase which, int rows, graph **g, stream *s,
+static int capture_phase(nextn *d, const round_plan *p, phase which, int rows, captured *c, stream *s,
                          foray_error *err)
 {
-    if (*g || rows == 0)
+    if (c->graph || rows == 0)
         return 0;
     int rc = stream_capture_begin(s, d->pool, err);
-    if (rc != 0)
-        return rc;
-    device_mark(d->config.device, (task_mark) { .round = p->round, .phase = which, .rows = rows });
-    rc = launch_phase(d, p, which, s, err);
-    int ended = stream_capture_end(s, g, rc == 0 ? err : NULL);
-    return rc != 0 ? rc : ended;
+    if (rc == 0) {
+        device_mark(d->config.device, (task_mark) { .round = p->round, .phase = which, .rows = rows });
+        rc = launch_phase(d, p, which, s, err);
+        int ended = stream_capture_end(s, &c->graph, rc == 0 ? err : NULL);
+        rc = rc != 0 ? rc : ended;
+    }
+    c->refused = rc != 0;
+    return rc;
 }
 
 static int capture(drafter *base, const round_plan *p, stream *s, foray_error *err)
@@ -253,6 +261,13 @@ static int capture(drafter *base, const round_plan *p, stream *s, foray_error *e
     if (rc == 0)
         rc = capture_phase(d, p, PHASE_DRAFT_EXTEND, p->extend_launched, extend_graph_of(d, p), s, err);
     return rc;
+}
+
+static bool refuses(const drafter *base, const round_plan *p)
+{
+    nextn *d = (nextn *)base;
+    return (p->draft_steps > 0 && draft_graph_of(d, p)->refused) ||
+           (p->extend_launched > 0 && extend_graph_of(d, p)->refused);
 }
 
 /* Kernels of the draft may still be reading d->plan when the extend is launched: it is the same in every round. */
@@ -266,14 +281,15 @@ static int draft_now(drafter *base, round_plan *p, bool replay, stream *s, foray
 {
     nextn *d = (nextn *)base;
     note_plan(d, p);
-    return replay ? graph_launch(*draft_graph_of(d, p), s, err) : launch_phase(d, p, PHASE_DRAFT, s, err);
+    return replay ? graph_launch(draft_graph_of(d, p)->graph, s, err)
+                  : launch_phase(d, p, PHASE_DRAFT, s, err);
 }
 
 static int extend_now(drafter *base, round_plan *p, bool replay, stream *s, foray_error *err)
 {
     nextn *d = (nextn *)base;
     note_plan(d, p);
-    return replay ? graph_launch(*extend_graph_of(d, p), s, err)
+    return replay ? graph_launch(extend_graph_of(d, p)->graph, s, err)
                   : launch_phase(d, p, PHASE_DRAFT_EXTEND, s, err);
 }
 
@@ -295,12 +311,11 @@ static int owed(const drafter *base, const sequence *s)
     return s->computed - extend_from((const nextn *)base, s);
 }
 
-/* The slot's entries behind `computed` are not what they were: rows from there on are owed. */
-static void rewind_slot(drafter *base, const sequence *s)
+/* Whatever rows there are, they are another text's. */
+static void open_slot(drafter *base, int slot)
 {
     nextn *d = (nextn *)base;
-    if (d->done[s->slot] > s->computed)
-        d->done[s->slot] = s->computed > 0 ? s->computed - 1 : 0;
+    d->done[slot] = d->signal[slot] = 0;
 }
 
 static void destroy(drafter *base)
@@ -309,11 +324,11 @@ static void destroy(drafter *base)
     device *v = d->config.device;
     for (int i = 0; i < SLOT_TIERS; i++) {
         for (int k = 0; k <= DRAFT_MAX; k++)
-            if (d->draft_graph[i][k])
-                graph_destroy(d->draft_graph[i][k]);
+            if (d->draft_graph[i][k].graph)
+                graph_destroy(d->draft_graph[i][k].graph);
         for (int k = 0; k < ROW_TIERS; k++)
-            if (d->extend_graph[i][k])
-                graph_destroy(d->extend_graph[i][k]);
+            if (d->extend_graph[i][k].graph)
+                graph_destroy(d->extend_graph[i][k].graph);
     }
     if (d->pool)
         graph_pool_destroy(d->pool);
@@ -359,12 +374,13 @@ int nextn_open(const nextn_config *config, drafter **out, foray_error *err)
     *d = (nextn) { .base = { .name = "nextn",
                              .default_tokens = 3,
                              .capture = capture,
+                             .refuses = refuses,
                              .draft_now = draft_now,
                              .extend_now = extend_now,
                              .is_ready = is_ready,
                              .signal_now = signal_now,
                              .owed = owed,
-                             .rewind = rewind_slot,
+                             .open_slot = open_slot,
                              .destroy = destroy },
                    .config = *config,
                    .model = config->model->deepseek4,

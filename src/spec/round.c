@@ -28,9 +28,8 @@ struct round_loop {
     int max_rows, max_decode_rows; /* of any round; of a round without a prompt */
     int64_t rounds;
     round_counters counters;
-    graph *replay;        /* the plan's graph, or NULL: eager */
-    bool drafter_refused; /* a capture of the drafter's failed: its rounds are eager from then on */
-    int extended_before;  /* rows launched by the extend of the round before; -1: it read a prompt */
+    graph *replay;       /* the plan's graph, or NULL: eager */
+    int extended_before; /* rows launched by the extend of the round before; -1: it read a prompt */
 
     /* Device memory, by head row. */
     int32_t *sample_position, *token;
@@ -245,7 +244,7 @@ static const char *refuse_graph(const round_loop *r)
     if (r->refused[p->phase == PHASE_TARGET_VERIFY][plan_tier_index(p->slots_launched)]
                   [plan_tier_index(p->rows_launched)])
         return "capture";
-    if (r->drafter_refused && (p->draft_steps > 0 || p->extend_launched > 0))
+    if (drafts_on_device(r) && r->config.drafter->refuses(r->config.drafter, p))
         return "capture";
     if (r->hooks.eager && r->hooks.eager(r->hooks.user, p))
         return "hook";
@@ -308,11 +307,8 @@ static void plan_extend(round_loop *r)
 
 static int capture_drafter(round_loop *r, foray_error *err)
 {
-    if (!drafts_on_device(r))
-        return 0;
-    int rc = r->config.drafter->capture(r->config.drafter, &r->plan, r->stream, err);
-    r->drafter_refused = rc != 0;
-    return rc;
+    drafter *d = r->config.drafter;
+    return drafts_on_device(r) ? d->capture(d, &r->plan, r->stream, err) : 0;
 }
 
 /* Seals part A: bounds of the launches and the route. */
@@ -396,6 +392,12 @@ static int reserve_round(round_loop *r, foray_error *err)
     return 0;
 }
 
+void round_open_slot(round_loop *r, int slot)
+{
+    if (drafts_on_device(r))
+        r->config.drafter->open_slot(r->config.drafter, slot);
+}
+
 void round_begin(round_loop *r)
 {
     r->times = (round_times) { .begin = clock_fast_ns() };
@@ -409,8 +411,6 @@ int round_add(round_loop *r, sequence *s, int chunk, bool speculate, foray_error
         return fail(err, FORAY_ESTATE, "round: more than %d requests in one round", r->config.max_requests);
     plan_member *m = &p->member[p->members++];
     *m = (plan_member) { .sequence = s, .chunk = chunk, .first_head = -1, .speculate = speculate };
-    if (drafts_on_device(r))
-        r->config.drafter->rewind(r->config.drafter, s);
     if (speculate && r->config.drafter && r->config.spec_budget != 0) {
         int room = sequence_draft_room(s);
         m->draft_room = room < r->config.spec_tokens ? room : r->config.spec_tokens;

@@ -81,6 +81,10 @@ typedef struct {
     int64_t returned;  /* sync: the host knows */
 } round_times;
 
+/* A slot is handed out: what the drafter keeps of its last text does not hold for the next. Before its first round, and
+ * whenever a sequence is put back. */
+void round_open_slot(round_loop *r, int slot);
+
 /* Starts a round's plan; the caller adds members with round_add, then runs it. */
 void round_begin(round_loop *r);
 /* chunk: pending tokens to compute; speculate: whether drafts are wanted. */

@@ -110,6 +110,7 @@ static int chain_round(round_loop *r, sequence *s, int drafts, double *ns, foray
         s->count = s->prompt + 1;
         s->computed = s->prompt;
         s->finished = SEQUENCE_RUNS;
+        round_open_slot(r, s->slot);
     }
     round_set_budget(r, drafts);
     for (int i = 0; i < 2 && *ns < 0; i++) {
@@ -129,6 +130,7 @@ int round_measure_chain(round_loop *r, sequence *scratch, int most_drafts, int64
 {
     double ns[DRAFT_MAX + 1][MOST_REPEATS], extra[DRAFT_MAX + 1], once = 0, first;
     int rc = 0, repeats = MOST_REPEATS, fixed = round_set_budget(r, -1);
+    round_open_slot(r, scratch->slot);
     for (int i = 0; i < 2; i++) /* captures and first touches; then how long it takes */
         for (int k = 1; k <= most_drafts && rc == 0; k++) {
             rc = chain_round(r, scratch, k, &first, err);
