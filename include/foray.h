@@ -43,6 +43,13 @@ const char *foray_code_name(int code);
 
 typedef struct foray_engine foray_engine;
 
+/* What the caller will have encoded. What the model's files lack for it is an error before the weights are read. */
+typedef enum {
+    FORAY_IDS,  /* nothing: it has token ids */
+    FORAY_TEXT, /* plain text: needs a tokenizer */
+    FORAY_CHAT, /* conversations: a chat format too */
+} foray_input;
+
 typedef struct {
     const char *model;         /* GGUF file, Hugging Face folder, or a known name; required */
     int context;               /* tokens per request; 0: the model's own, bounded by memory */
@@ -58,6 +65,7 @@ typedef struct {
     const char
         *thinking; /* "on", "off": whether replies open with reasoning; "auto", NULL: as the format has it */
     const char *act_quant; /* "model", NULL: round activations as the checkpoint expects it; "off" */
+    foray_input input;     /* what will be encoded */
     bool record;           /* keep task times for foray_timeline_write */
     /* What the program was asked for, option_count names and values, copied into manifests. May be NULL. */
     const char *const *option_names, *const *option_values;

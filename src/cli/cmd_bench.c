@@ -460,11 +460,12 @@ static int measure_roofline(bench *b, const char *path, bench_roofline *out)
     return rc;
 }
 
-/* The first row, while this process is still small. */
+/* The first row, while this process is still small. What the last rows need is looked for here. */
 static int bench_load_row(bench *b, const char *path)
 {
     struct stat info;
     foray_config c = setup_config(b->o, path);
+    c.input = strcmp(c.spec, "off") == 0 ? FORAY_IDS : FORAY_TEXT;
     c.spec = "off";
     c.spec_tokens = 0;
     c.progress = NULL;

@@ -156,7 +156,7 @@ int cmd_run(const options *o)
     if (!rc && !chat)
         rc = read_prompt(o, &prompt, &err);
     if (!rc)
-        rc = setup_open(o, &engine, &err);
+        rc = setup_open(o, options_flag(o, OPT_RAW) ? FORAY_TEXT : FORAY_CHAT, &engine, &err);
     if (rc)
         goto done;
     rc = chat ? chat_run(o, engine, &err) : run_once(o, engine, &prompt, &err);

@@ -175,6 +175,7 @@ int cmd_score(const options *o)
         foray_config c = setup_config(o, path.data);
         c.spec = "off";
         c.context = 0; /* -c is the window here */
+        c.input = options_has(o, OPT_IDS) ? FORAY_IDS : FORAY_TEXT;
         rc = foray_open(&c, &e, &err);
     }
     if (rc == 0) {

@@ -88,7 +88,7 @@ static int check_outputs(const options *o, foray_error *err)
     return rc;
 }
 
-int setup_open(const options *o, foray_engine **out, foray_error *err)
+int setup_open(const options *o, foray_input input, foray_engine **out, foray_error *err)
 {
     const char *model = options_string(o, OPT_MODEL);
     buf path = { 0 };
@@ -99,6 +99,7 @@ int setup_open(const options *o, foray_engine **out, foray_error *err)
     if (rc)
         goto done;
     foray_config config = setup_config(o, path.data);
+    config.input = input;
     foray_engine *engine = NULL;
     if ((rc = foray_open(&config, &engine, err)))
         goto done;

@@ -14,7 +14,7 @@ void setup_warn_spec(const options *o);
 
 /* Finds the model and opens it with progress on a terminal; says on stderr what was opened (not with -q), warns of
  * options that others leave without effect, and opens the steps file where one is asked for. *out is owned: foray_close. */
-int setup_open(const options *o, foray_engine **out, foray_error *err);
+int setup_open(const options *o, foray_input input, foray_engine **out, foray_error *err);
 
 /* Fills what options decide about a request: length, stops, sampling over the model's own defaults. A seed
  * that was not given is drawn. Strings are borrowed from o; the prompt is left empty. */

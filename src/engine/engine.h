@@ -47,6 +47,8 @@ struct foray_engine {
     bool writes_steps;
 };
 
+/* text.c: whether the model's files have what such input needs. EUNSUPPORTED says what is missing. */
+int engine_check_input(const foray_engine *e, foray_input input, foray_error *err);
 /* score.c: the pass's inputs for rows [from, from + n) of ids, as one span of the scratch slot. */
 void engine_plan_rows(foray_engine *e, const int32_t *ids, int from, int n);
 /* timing.c: gives the budget its first table of costs. */

@@ -46,7 +46,9 @@ static int resolve(foray_config *c, foray_error *err)
     if (c->option_count > ENGINE_MOST_OPTIONS)
         return fail(err, FORAY_EUSAGE, "more than %d options for the manifest", ENGINE_MOST_OPTIONS);
     if (c->context < 0 || c->threads < 0 || c->prefill_chunk < 0)
-        return fail(err, FORAY_EUSAGE, "context, threads and prefill chunk cannot be negative");
+        return fail(err, FORAY_EUSAGE,
+                    "context %d, threads %d, prefill chunk %d: none can be negative (0: chosen)", c->context,
+                    c->threads, c->prefill_chunk);
     c->max_requests = c->max_requests ? c->max_requests : 1;
     c->prefill_chunk = c->prefill_chunk ? c->prefill_chunk : ENGINE_CHUNK;
     c->graph = c->graph ? c->graph : "auto";
@@ -68,7 +70,8 @@ static int resolve_context(foray_engine *e, foray_error *err)
     const model_info *m = &e->model->info;
     int wanted = e->config.context;
     if (wanted > m->context)
-        return fail(err, FORAY_ELIMIT, "-c %d: the model was made for %d tokens", wanted, m->context);
+        return fail(err, FORAY_ELIMIT, "-c %d: the model was made for %d tokens (lower -c, or leave it out)",
+                    wanted, m->context);
     pool_desc pools[CACHE_MAX_POOLS];
     if (e->config.prefill_chunk > m->context) /* no prompt is longer */
         e->config.prefill_chunk = m->context;
@@ -134,10 +137,10 @@ static int choose_thinking(foray_engine *e, foray_error *err)
     return 0;
 }
 
+/* Before the weights are read, so that what is missing is said at once. */
 static int open_text(foray_engine *e, foray_error *err)
 {
     size_t bytes;
-    const model_info *m = &e->model->info;
     bool has_tokens = model_file_get_kind(e->file) == MODEL_FILE_GGUF
                           ? model_file_array(e->file, "tokenizer.ggml.tokens", &bytes)
                           : model_file_tokenizer_json(e->file, &bytes) != NULL;
@@ -145,9 +148,6 @@ static int open_text(foray_engine *e, foray_error *err)
         int rc = tokenizer_load(e->file, &e->tokenizer, err);
         if (rc != 0)
             return rc;
-        if (tokenizer_vocab(e->tokenizer) > m->vocab)
-            return fail(err, FORAY_EFILE, "%s: the tokenizer has %d tokens, the model %d", e->config.model,
-                        tokenizer_vocab(e->tokenizer), m->vocab);
     }
     if (e->config.chat_template) {
         e->chat = chat_format_named(e->config.chat_template);
@@ -157,9 +157,20 @@ static int open_text(foray_engine *e, foray_error *err)
     } else {
         e->chat = chat_format_of_model(e->file);
     }
+    int rc = engine_check_input(e, e->config.input, err);
+    return rc == 0 ? choose_thinking(e, err) : rc;
+}
+
+/* What text and model must agree on. */
+static int fit_text(foray_engine *e, foray_error *err)
+{
+    const model_info *m = &e->model->info;
+    if (e->tokenizer && tokenizer_vocab(e->tokenizer) > m->vocab)
+        return fail(err, FORAY_EFILE, "%s: the tokenizer has %d tokens, the model %d", e->config.model,
+                    tokenizer_vocab(e->tokenizer), m->vocab);
     if (e->chat && m->chat_template)
         chat_default_system(m->chat_template, m->chat_template_bytes, &e->system_default);
-    return choose_thinking(e, err);
+    return 0;
 }
 
 static int open_cache(foray_engine *e, foray_error *err)
@@ -227,11 +238,13 @@ static int open_all(foray_engine *e, foray_error *err)
     if (rc == 0)
         e->config.threads = device_threads(e->device);
     if (rc == 0)
+        rc = open_text(e, err);
+    if (rc == 0)
         rc = load_model(e, err);
     if (rc == 0)
-        rc = resolve_context(e, err);
+        rc = fit_text(e, err);
     if (rc == 0)
-        rc = open_text(e, err);
+        rc = resolve_context(e, err);
     if (rc == 0)
         rc = open_cache(e, err);
     if (rc == 0)

@@ -26,10 +26,19 @@ void foray_free(void *p)
         mem_free(MEM_TEXT, (block_head *)p - 1, ((block_head *)p - 1)->bytes);
 }
 
-static int no_tokenizer(const foray_engine *e, foray_error *err)
+int engine_check_input(const foray_engine *e, foray_input input, foray_error *err)
 {
-    return fail(err, FORAY_EUNSUPPORTED,
-                "%s: the model's files have no tokenizer (only token ids can be used)", e->config.model);
+    if (input >= FORAY_TEXT && !e->tokenizer)
+        return fail(err, FORAY_EUNSUPPORTED,
+                    "%s: the model's files have no tokenizer (only token ids can be used)", e->config.model);
+    if (input >= FORAY_CHAT && !e->chat)
+        return fail(
+            err, FORAY_EUNSUPPORTED,
+            "%s: its chat template is %s (name one with --chat-template: %s; or --raw for plain text)",
+            e->config.model,
+            model_file_key_type(e->file, "tokenizer.chat_template") ? "none that foray knows" : "missing",
+            chat_format_names());
+    return 0;
 }
 
 /* Hands a list over to the caller as a plain block. The list is freed either way. */
@@ -51,8 +60,9 @@ static int hand_over(id_list *list, int rc, int32_t **ids, size_t *count, foray_
 int foray_encode(foray_engine *e, const char *text, size_t bytes, bool special, bool begin, int32_t **ids,
                  size_t *count, foray_error *err)
 {
-    if (!e->tokenizer)
-        return no_tokenizer(e, err);
+    int rc = engine_check_input(e, FORAY_TEXT, err);
+    if (rc != 0)
+        return rc;
     id_list list = { 0 };
     return hand_over(&list, tokenizer_encode(e->tokenizer, text, bytes, special, begin, &list, err), ids,
                      count, err);
@@ -61,14 +71,9 @@ int foray_encode(foray_engine *e, const char *text, size_t bytes, bool special, 
 int foray_encode_chat(foray_engine *e, const foray_message *messages, size_t n, int32_t **ids, size_t *count,
                       foray_error *err)
 {
-    if (!e->tokenizer)
-        return no_tokenizer(e, err);
-    if (!e->chat)
-        return fail(
-            err, FORAY_EUNSUPPORTED,
-            "%s: its chat template is %s (name one with --chat-template: %s; or --raw for plain text)",
-            e->config.model, e->model->info.chat_template ? "none that foray knows" : "missing",
-            chat_format_names());
+    int rc = engine_check_input(e, FORAY_CHAT, err);
+    if (rc != 0)
+        return rc;
     id_list list = { 0 };
     const char *system = e->system_default.len > 0 ? e->system_default.data : NULL;
     return hand_over(&list, chat_encode(e->chat, e->tokenizer, system, messages, n, &list, err), ids, count,

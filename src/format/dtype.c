@@ -300,3 +300,93 @@ void dtype_to_f32(dtype type, const void *data, size_t n, float *out)
         }
     }
 }
+
+/* ---- values that are no numbers ---- */
+
+enum { PIECE = 4096 }; /* elements looked at before the first question is asked */
+
+/* The exponent of ones: infinities and NaNs. */
+static bool odd16(const uint8_t *p, size_t n, uint16_t exponent)
+{
+    uint16_t odd = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t x;
+        memcpy(&x, p + 2 * i, sizeof x);
+        odd |= (x & exponent) == exponent;
+    }
+    return odd;
+}
+
+static bool odd32(const uint8_t *p, size_t n)
+{
+    uint32_t odd = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t x;
+        memcpy(&x, p + 4 * i, sizeof x);
+        odd |= (x & 0x7f800000) == 0x7f800000;
+    }
+    return odd;
+}
+
+static bool odd8(const uint8_t *p, size_t n, uint8_t bits, uint8_t code)
+{
+    uint8_t odd = 0;
+    for (size_t i = 0; i < n; i++)
+        odd |= (p[i] & bits) == code;
+    return odd;
+}
+
+/* Of `n` elements of a plain type, or of `n` elements in blocks, whose scales alone can be odd. */
+static bool any_odd(dtype type, const uint8_t *p, size_t n)
+{
+    const dtype_info *info = dtype_get(type);
+    bool odd = false;
+    switch ((int)type) {
+    case DTYPE_F32:
+        return odd32(p, n);
+    case DTYPE_F16:
+        return odd16(p, n, 0x7c00);
+    case DTYPE_BF16:
+        return odd16(p, n, 0x7f80);
+    case DTYPE_F8_E4M3:
+        return odd8(p, n, 0x7f, 0x7f);
+    case DTYPE_F8_E8M0:
+        return odd8(p, n, 0xff, 0xff);
+    case DTYPE_MXFP4:
+        for (size_t b = 0; b < n / 32; b++)
+            odd = odd || p[b * (size_t)info->bytes] == 0xff;
+        return odd;
+    case DTYPE_Q4_0:
+    case DTYPE_Q5_0:
+    case DTYPE_Q8_0:
+    case DTYPE_Q4_1:
+    case DTYPE_Q5_1:
+    case DTYPE_Q4_K:
+    case DTYPE_Q5_K:
+    case DTYPE_Q6_K: {
+        size_t at = type == DTYPE_Q6_K ? 208 : 0;
+        bool two = type == DTYPE_Q4_1 || type == DTYPE_Q5_1 || type == DTYPE_Q4_K || type == DTYPE_Q5_K;
+        for (size_t b = 0; b < n / (size_t)info->block; b++)
+            odd = odd || odd16(p + b * (size_t)info->bytes + at, two ? 2 : 1, 0x7c00);
+        return odd;
+    }
+    default:
+        return false;
+    }
+}
+
+size_t dtype_find_odd(dtype type, const void *data, size_t n)
+{
+    const dtype_info *info = dtype_get(type);
+    const uint8_t *p = data;
+    const size_t block = (size_t)info->block;
+    for (size_t i = 0, m; i < n; i += m) {
+        m = n - i < PIECE ? n - i : PIECE;
+        if (!any_odd(type, p + i / block * (size_t)info->bytes, m))
+            continue;
+        while (!any_odd(type, p + i / block * (size_t)info->bytes, block))
+            i += block;
+        return i;
+    }
+    return n;
+}

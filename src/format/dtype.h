@@ -48,6 +48,10 @@ bool dtype_bytes(dtype type, uint64_t n, uint64_t *bytes);
 /* Expands n elements (a multiple of the block) to f32, exactly: the definition of each format's values. */
 void dtype_to_f32(dtype type, const void *data, size_t n, float *out);
 
+/* Where the first value lies that is infinite or no number: the index of its block's first element; n: there is none, or
+ * the type has no such values. n: a multiple of the block. As fast as memory: meant for whole files. */
+size_t dtype_find_odd(dtype type, const void *data, size_t n);
+
 float dtype_f16_to_f32(uint16_t h);
 uint16_t dtype_f32_to_f16(float f); /* to nearest even */
 float dtype_bf16_to_f32(uint16_t h);

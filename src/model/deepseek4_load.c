@@ -7,6 +7,8 @@
 #include "base/mem.h"
 #include "model/deepseek4_names.h"
 #include "model/deepseek4_pools.h"
+#include "model/deepseek4_roles.h"
+#include "model/finite.h"
 
 typedef struct {
     const model_file *f;
@@ -31,10 +33,14 @@ static float *vector(loader *l, v4_role role, int layer, size_t count)
     if (l->rc != 0)
         return NULL;
     float *out = arena_array(&l->m->memory, count, sizeof(float));
-    if (out)
-        v4_floats(l->f, l->c, role, layer, out);
-    else
+    if (!out) {
         no_memory(l);
+        return NULL;
+    }
+    char name[V4_NAME_BYTES];
+    v4_role_name(l->c, role, layer, 0, 0, name);
+    v4_floats(l->f, l->c, role, layer, out);
+    l->rc = finite_check_floats(l->f, name, out, count, l->err);
     return out;
 }
 
@@ -50,27 +56,10 @@ static void packed(loader *l, uint64_t bytes, uint64_t file_bytes, double produc
         l->o->progress(l->o->user, l->done, l->total);
 }
 
-/* Whether a scale byte of the matrix is not a number: everything it touches would be none, and the text nonsense. */
-static bool has_broken_scale(const weight_source *s)
+static void check_finite(loader *l, const weight_source *s)
 {
-    bool tiles = s->type == DTYPE_F8_E4M3;
-    if (!s->scale || (!tiles && s->type != DTYPE_F4_E2M1))
-        return false;
-    int first = tiles ? s->first_row / 128 : s->first_row;
-    int rows = tiles ? (s->first_row + s->rows + 127) / 128 : s->first_row + s->rows;
-    size_t columns = (size_t)(s->cols + (tiles ? 127 : 31)) / (tiles ? 128 : 32);
-    for (int row = first; row < rows; row++)
-        if (memchr((const char *)s->scale + (size_t)row * s->scale_stride, 0xff, columns))
-            return true;
-    return false;
-}
-
-static void check_scales(loader *l, const weight_source *s)
-{
-    if (l->rc == 0 && has_broken_scale(s))
-        l->rc = fail(l->err, FORAY_EFILE,
-                     "%s: scales: one of a matrix of %d x %d is not a number (is the download damaged?)",
-                     model_file_path(l->f), s->rows, s->cols);
+    if (l->rc == 0)
+        l->rc = finite_check_matrix(l->f, s, l->err);
 }
 
 /* per_token: which part of it one decode step reads. */
@@ -88,7 +77,7 @@ static void pack(loader *l, const weight_source *sources, int count, bool interl
             return;
         }
     for (int i = 0; i < count; i++)
-        check_scales(l, &sources[i]);
+        check_finite(l, &sources[i]);
     if (l->rc == 0)
         l->rc = weight_pack(sources, count, interleave, rounded, l->o->lanes, out, l->err);
     if (l->rc == 0)
@@ -163,9 +152,9 @@ static void load_experts(loader *l, int layer, v4_layer *w)
                                  .up = v4_matrix(l->f, c, V4_EXPERT_W3, layer, e),
                                  .down = v4_matrix(l->f, c, V4_EXPERT_W2, layer, e) };
     for (int e = 0; e < c->experts; e++) {
-        check_scales(l, &s[e].gate);
-        check_scales(l, &s[e].up);
-        check_scales(l, &s[e].down);
+        check_finite(l, &s[e].gate);
+        check_finite(l, &s[e].up);
+        check_finite(l, &s[e].down);
     }
     if (l->rc == 0)
         l->rc = experts_pack(s, c->experts, l->m->rounded, l->o->lanes, &w->experts, l->err);
@@ -250,6 +239,8 @@ static void load_nextn(loader *l)
     w->norm = vector(l, V4_NEXTN_NORM, i, (size_t)c->dim);
     load_mixer(l, V4_NEXTN_HEAD_FN, V4_NEXTN_HEAD_BASE, V4_NEXTN_HEAD_SCALE, i, false, &w->collapse);
     w->embedding = v4_matrix(l->f, c, V4_NEXTN_EMBED, i, 0);
+    if (w->embedding.data != m->embedding.data)
+        check_finite(l, &w->embedding);
     w->head = &m->head;
     weight_source own = v4_matrix(l->f, c, V4_NEXTN_HEAD, i, 0);
     if (own.data != v4_matrix(l->f, c, V4_HEAD, 0, 0).data) {
@@ -282,6 +273,7 @@ static void load_all(loader *l)
     m->attention_scale = 1.0f / sqrtf((float)c->head_dim);
     m->index_scale = c->index_heads ? 1.0f / sqrtf((float)c->index_dim * (float)c->index_heads) : 0;
     m->embedding = v4_matrix(l->f, c, V4_EMBED, 0, 0);
+    check_finite(l, &m->embedding);
     for (int i = 0; i < c->layers; i++)
         load_layer(l, i);
     load_mixer(l, V4_HEAD_FN, V4_HEAD_BASE, V4_HEAD_SCALE, 0, false, &m->collapse);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "model/finite.h"
 #include "model/names.h"
 
 typedef struct {
@@ -14,6 +15,12 @@ typedef struct {
     uint64_t done, total;
     foray_error *err;
 } loader;
+
+static int read_vector(loader *l, model_role role, int layer, size_t n, float *out)
+{
+    model_names_vector(l->f, l->c, role, layer, out);
+    return finite_check_floats(l->f, model_names_find(l->f, l->c, role, layer)->name, out, n, l->err);
+}
 
 /* A vector role as f32 in the model's arena, or NULL where the family has none. */
 static int load_vector(loader *l, model_role role, int layer, float **out)
@@ -27,8 +34,7 @@ static int load_vector(loader *l, model_role role, int layer, float **out)
     if (!*out)
         return fail(l->err, FORAY_ENOMEM, "%s: no memory for a vector of %lld", model_file_path(l->f),
                     (long long)shape[0]);
-    model_names_vector(l->f, l->c, role, layer, *out);
-    return 0;
+    return read_vector(l, role, layer, (size_t)shape[0], *out);
 }
 
 /* Several matrices of a layer as one packed matrix. */
@@ -44,6 +50,9 @@ static int load_matrices(loader *l, const model_role *roles, int count, int laye
         source[i] = (weight_source) {
             .data = v->data, .type = v->type, .rows = (int)v->shape[0], .cols = (int)v->shape[1]
         };
+        rc = finite_check_matrix(l->f, &source[i], l->err);
+        if (rc != 0)
+            break;
         if (roles[i] == ROLE_Q || roles[i] == ROLE_K) {
             order_bytes[i] = sizeof(int32_t) * (size_t)source[i].rows;
             order[i] = mem_alloc(MEM_GENERAL, order_bytes[i]);
@@ -95,10 +104,12 @@ static int load_qkv_bias(loader *l, int layer, float **out)
     *out = arena_array(&l->m->memory, q + 2 * kv, sizeof(float));
     if (!*out)
         return fail(l->err, FORAY_ENOMEM, "%s: no memory", model_file_path(l->f));
-    model_names_vector(l->f, c, ROLE_Q_BIAS, layer, *out);
-    model_names_vector(l->f, c, ROLE_K_BIAS, layer, *out + q);
-    model_names_vector(l->f, c, ROLE_V_BIAS, layer, *out + q + kv);
-    return 0;
+    int rc = read_vector(l, ROLE_Q_BIAS, layer, q, *out);
+    if (rc == 0)
+        rc = read_vector(l, ROLE_K_BIAS, layer, kv, *out + q);
+    if (rc == 0)
+        rc = read_vector(l, ROLE_V_BIAS, layer, kv, *out + q + kv);
+    return rc;
 }
 
 static int load_layer(loader *l, int i)
@@ -163,6 +174,12 @@ static int load_all(loader *l)
     if (rc == 0)
         rc = load_matrices(l, (model_role[]) { ROLE_OUTPUT }, 1, 0, false, &m->head);
     m->embedding = model_names_find(l->f, l->c, ROLE_TOKEN_EMBD, 0);
+    const tensor_view *v = m->embedding;
+    weight_source rows = {
+        .data = v->data, .type = v->type, .rows = (int)v->shape[0], .cols = (int)v->shape[1]
+    };
+    if (rc == 0 && v->data != model_names_find(l->f, l->c, ROLE_OUTPUT, 0)->data)
+        rc = finite_check_matrix(l->f, &rows, l->err);
     return rc;
 }
 

@@ -1,5 +1,6 @@
 /* Tests of format/dtype: every type's values against vectors from another implementation, the 16-bit floats
  * over all their bit patterns, sizes without overflow. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -137,6 +138,42 @@ static void fp4_nibbles_stand_where_their_formats_say(void **state)
     assert_true(out[0] != out[0]);
 }
 
+/* Every type, by its own definition: a block is odd where one of its values is, wherever it stands. */
+static void odd_values_are_found_where_they_stand(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 5000, BYTES = BLOCKS * 210 };
+    static uint8_t data[BYTES];
+    for (int t = 0; t < DTYPE_COUNT; t++) {
+        const dtype_info *info = dtype_get((dtype)t);
+        const size_t block = (size_t)info->block, n = BLOCKS * block;
+        int found = 0;
+        memset(data, 0, sizeof data);
+        assert_int_equal(dtype_find_odd((dtype)t, data, n), n);
+        for (uint32_t i = 0; i < 3000; i++) { /* one byte, or two, somewhere */
+            const size_t bytes = (size_t)info->bytes, b = i * 2654435761u % BLOCKS;
+            const size_t end = i % 2 ? bytes - 1 : i / 2 % 4; /* scales stand at the ends */
+            const size_t at = (i % 5 ? i * 40503u >> 4 : end) % bytes;
+            uint8_t *p = data + b * (size_t)info->bytes, saved[256];
+            float value[256];
+            bool odd = false;
+            memcpy(saved, p, (size_t)info->bytes);
+            p[at] = i % 3 == 0 ? 0xff : i % 3 == 1 ? 0x7f : (uint8_t)(i >> 3);
+            if ((at ^ 1) < bytes && i % 2)
+                p[at ^ 1] = 0xff;
+            dtype_to_f32((dtype)t, p, block, value);
+            for (size_t k = 0; k < block; k++)
+                odd = odd || !isfinite(value[k]);
+            /* Integers of zero hide a scale that is no number from nobody: 0 x inf is none. */
+            assert_int_equal(dtype_find_odd((dtype)t, data, n), odd ? b * block : n);
+            found += odd;
+            memcpy(p, saved, (size_t)info->bytes);
+        }
+        bool can = info->weight || t == DTYPE_F8_E4M3 || t == DTYPE_F8_E8M0;
+        assert_int_equal(found > 10, can);
+    }
+}
+
 static void sizes_never_overflow_and_never_split_a_block(void **state)
 {
     (void)state;
@@ -159,6 +196,7 @@ int main(void)
         cmocka_unit_test(f32_rounds_to_the_nearest_f16_and_ties_to_even),
         cmocka_unit_test(plain_types_expand_from_any_address),
         cmocka_unit_test(fp4_nibbles_stand_where_their_formats_say),
+        cmocka_unit_test(odd_values_are_found_where_they_stand),
         cmocka_unit_test(sizes_never_overflow_and_never_split_a_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,7 +53,7 @@ static void settings_that_cannot_be_are_refused_by_name(void **state)
         { { .context = -1 }, FORAY_EUSAGE, "negative" },
         { { .threads = -1 }, FORAY_EUSAGE, "negative" },
         { { .prefill_chunk = -1 }, FORAY_EUSAGE, "negative" },
-        { { .context = 513 }, FORAY_ELIMIT, "-c 513" },
+        { { .context = 513 }, FORAY_ELIMIT, "-c 513: the model was made for 512 tokens (lower -c" },
         { { .graph = "on" }, FORAY_EUSAGE, "--graph on" },
         { { .spec = "magic" }, FORAY_EUSAGE, "--spec magic" },
         { { .isa = "sse9" }, FORAY_EUSAGE, "sse9" },
@@ -152,6 +152,51 @@ static void dead_handles_are_errors_or_nothing(void **state)
     assert_int_equal(foray_step(engine, &events, &count, &err), 0);
     assert_int_equal(count, 0);
     assert_int_equal(cache_pages_in_use(engine_cache(engine)), 0);
+}
+
+static void count_loading(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    (void)what;
+    (void)done;
+    (void)total;
+    ++*(int *)user;
+}
+
+/* What the caller will need is looked for before the weights are read. */
+static void a_missing_tokenizer_is_said_before_the_weights_are_read(void **state)
+{
+    (void)state;
+    static const foray_input inputs[] = { FORAY_IDS, FORAY_TEXT, FORAY_CHAT };
+    for (int i = 0; i < 3; i++) {
+        int loading = 0;
+        foray_engine *e = NULL;
+        foray_error err = { 0 };
+        foray_config c = { .model = silent,
+                           .spec = "off",
+                           .threads = 1,
+                           .input = inputs[i],
+                           .progress = count_loading,
+                           .progress_user = &loading };
+        assert_int_equal(foray_open(&c, &e, &err), i == 0 ? 0 : FORAY_EUNSUPPORTED);
+        assert_int_equal(loading > 0, i == 0);
+        assert_int_equal(strstr(err.text, "no tokenizer") != NULL, i > 0);
+        foray_close(e);
+    }
+    tiny_spec spec = tiny_default();
+    const char *folder = tiny_folder();
+    tiny_write_hf(&spec, folder);
+    tiny_write_text(folder, spec.vocab, NULL); /* a tokenizer, no chat template */
+    foray_error err = { 0 };
+    foray_engine *e = NULL;
+    int loading = 0;
+    foray_config c = { .model = folder,
+                       .spec = "off",
+                       .input = FORAY_CHAT,
+                       .progress = count_loading,
+                       .progress_user = &loading };
+    assert_int_equal(foray_open(&c, &e, &err), FORAY_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "--chat-template"));
+    assert_int_equal(loading, 0);
 }
 
 static void what_a_model_lacks_is_said(void **state)
@@ -264,6 +309,7 @@ int main(void)
         cmocka_unit_test(any_chunk_and_any_context_give_the_text),
         cmocka_unit_test(a_refused_request_changes_nothing),
         cmocka_unit_test(dead_handles_are_errors_or_nothing),
+        cmocka_unit_test(a_missing_tokenizer_is_said_before_the_weights_are_read),
         cmocka_unit_test(what_a_model_lacks_is_said),
         cmocka_unit_test(a_step_that_cannot_be_written_is_said_once),
         cmocka_unit_test(text_is_never_lost_silently),
