@@ -3,6 +3,7 @@
  * Reads all operands into one store, analyses each rank, and prints the report that was asked for. Exit status 0 where
  * there was something to attribute; 1 for files that are no traces or hold no device work.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -68,6 +69,39 @@ static report report_of(const session *s, const options *o)
                       .only_step = options_has(o, OPT_STEP) ? options_int(o, OPT_STEP) : -1 };
 }
 
+/* Is there a step of the number that was asked for? */
+static int check_step(const session *s, const options *o, foray_error *err)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < s->count; i++)
+        most = s->analyses[i].step_count > most ? s->analyses[i].step_count : most;
+    int64_t wanted = options_has(o, OPT_STEP) ? options_int(o, OPT_STEP) : 0;
+    if (!options_has(o, OPT_STEP) || most == 0 || (uint64_t)wanted < most)
+        return FORAY_OK;
+    return fail(err, FORAY_EUSAGE, "--step %" PRId64 ": the steps here are 0 to %zu", wanted, most - 1);
+}
+
+/* Why there was nothing to attribute: what could not be read, before what was not there. */
+static int refuse_empty(const session *s, const options *o, foray_error *err)
+{
+    for (size_t i = 0; i < s->input.events.part_count; i++) {
+        const part *p = &s->input.events.parts[i];
+        if (p->tasks > 0 || p->format == FORMAT_UNKNOWN)
+            continue;
+        if (p->faults[FAULT_PACKING] > 0)
+            return fail(err, FORAY_EFILE, "%s: %s; no device work before it", p->path, p->problem);
+        if (p->faults[FAULT_DAMAGED] > 0)
+            return fail(err, FORAY_EFILE,
+                        "%s: byte %" PRIu64
+                        ": no event of a trace; what could be read beside it holds no device work",
+                        p->path, p->fault_at[FAULT_DAMAGED]);
+        if (p->faults[FAULT_TRUNCATED] > 0)
+            return fail(err, FORAY_EFILE, "%s: byte %" PRIu64 ": the file ends inside; no device work before",
+                        p->path, p->fault_at[FAULT_TRUNCATED]);
+    }
+    return fail(err, FORAY_EFILE, "%s: no device work in it, so nothing to attribute", o->operands[0]);
+}
+
 /* --diff: the operands are run A, the option names run B. */
 static int compare(const options *o, const report *a, buf *out, foray_error *err)
 {
@@ -106,16 +140,17 @@ int cmd_trace(const options *o)
     int rc = analyse_files(o, o->operands, o->operand_count, &s, &err);
     if (rc == FORAY_OK) {
         report what = report_of(&s, o);
-        if (options_has(o, OPT_DIFF))
+        rc = check_step(&s, o, &err);
+        if (rc == FORAY_OK && options_has(o, OPT_DIFF))
             rc = compare(o, &what, &text, &err);
-        else
+        else if (rc == FORAY_OK)
             make_report(o, &what, &text);
         if (rc == FORAY_OK)
             rc = commands_print(&text, &err);
         if (rc == FORAY_OK && options_has(o, OPT_OVERLAY))
             rc = overlay_write(&what, options_string(o, OPT_OVERLAY), &err);
         if (rc == FORAY_OK && report_first_group(&what) == SIZE_MAX)
-            rc = fail(&err, FORAY_EFILE, "%s: no device work in it, so nothing to attribute", o->operands[0]);
+            rc = refuse_empty(&s, o, &err);
         session_free(&s);
     }
     buf_free(&text);

@@ -37,6 +37,7 @@ static const struct {
     const char *text;
 } fault_lines[] = {
     { FAULT_PACKING, "damaged_packing", true, NULL },
+    { FAULT_NO_COLUMN, "missing_columns", true, NULL },
     { FAULT_TRUNCATED, "truncated", true, "the file ends inside (at byte %A): what came before is used" },
     { FAULT_DAMAGED, "damaged_events", true,
       "%N places could not be read as JSON (the first at byte %A); the events around them are used" },
@@ -84,7 +85,7 @@ static void add_faults(lines *l, const store *s, const settled *t, size_t which)
 {
     for (size_t p = 0; p < s->part_count; p++) {
         const part *x = &s->parts[p];
-        bool mine = false;
+        bool mine = which == 0 && x->events == 0; /* of no rank: told with the first */
         for (size_t i = 0; i < s->lane_count && !mine; i++)
             mine = s->lanes[i].part == p && t->lane_group[i] == which;
         for (size_t i = 0; mine && i < sizeof fault_lines / sizeof *fault_lines; i++) {
@@ -92,7 +93,10 @@ static void add_faults(lines *l, const store *s, const settled *t, size_t which)
             char text[240];
             if (count == 0)
                 continue;
-            if (fault_lines[i].text == NULL)
+            if (fault_lines[i].what == FAULT_NO_COLUMN)
+                snprintf(text, sizeof text, "the database lacks %s: what stands there is unknown",
+                         x->lacking);
+            else if (fault_lines[i].text == NULL)
                 snprintf(text, sizeof text, "%s: what came before is used", x->problem);
             else
                 fill_text(fault_lines[i].text, count, x->fault_at[fault_lines[i].what], text, sizeof text);
@@ -102,6 +106,32 @@ static void add_faults(lines *l, const store *s, const settled *t, size_t which)
     if (s->names.faulty > 0)
         add(l, "faulty_names", s->names.faulty, false,
             "%u names with control bytes or invalid UTF-8: shown escaped", s->names.faulty);
+}
+
+static const char *short_path(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* What was wrong in files of step records; they belong to no rank alone. */
+static void add_step_files(lines *l, const steps_file *f)
+{
+    for (size_t i = 0; i < f->file_count; i++) {
+        const steps_source *x = &f->files[i];
+        if (x->truncated)
+            add(l, "records_truncated", 1, true, "%.80s: cut short inside a record: those before it are used",
+                short_path(x->path));
+        if (x->broken > 0)
+            add(l, "records_broken", x->broken, true,
+                "%.80s: %" PRIu64 " lines are no JSON objects (the first is line %" PRIu64 "): left out",
+                short_path(x->path), x->broken, x->first_broken);
+        if (x->unfit > 0)
+            add(l, "records_unfit", x->unfit, true,
+                "%.80s: %" PRIu64 " records with values that no step can have (the first is %s %" PRIu64
+                "): left out",
+                short_path(x->path), x->unfit, x->answer ? "record" : "line", x->first_unfit);
+    }
 }
 
 static void add_steps(lines *l, const analysis *a)
@@ -263,12 +293,17 @@ size_t report_quality(const report *r, size_t which, quality_line *out)
     const analysis *a = &r->analyses[which];
     const store *s = &r->input->events;
     add_faults(&l, s, r->groups, which);
+    add_step_files(&l, &r->input->steps);
+    uint64_t events = 0;
+    for (size_t i = 0; i < s->part_count; i++)
+        events += s->parts[i].events;
     if (a->graph.count == 0 && a->boundary != BOUNDARY_RECORDS)
         add(&l, "no_device_work", 1, true, "%s",
             r->groups->groups[which].format == FORMAT_DUMP
                 ? "a graph dump has names and edges and no times: give it together with a profile of its "
                   "graph"
-                : "no device task in it: nothing can be attributed (was the device profiled?)");
+            : events > 0 ? "no device task in it: nothing can be attributed (was the device profiled?)"
+                         : "no device task in it: nothing can be attributed");
     if (a->boundary == BOUNDARY_WHOLE && a->step_count > 0)
         add(&l, "no_steps", 1, true,
             "no steps found: neither an annotation that a rule knows nor repeating graphs; the whole file is "

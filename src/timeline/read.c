@@ -99,10 +99,40 @@ static int check_wanted(trace_input *in, size_t parts_before, const char *path, 
                 trace_format_name(got), trace_format_name(wanted));
 }
 
+static bool same_events(const store *s, const part *a, const part *b)
+{
+    if (a->kept == 0 || a->kept != b->kept || (a->rank >= 0 && b->rank >= 0 && a->rank != b->rank))
+        return false;
+    for (size_t i = 0; i < a->kept; i++) {
+        const event *x = store_event(s, a->first + i), *y = store_event(s, b->first + i);
+        if (x->start != y->start || x->dur != y->dur || x->name != y->name)
+            return false;
+    }
+    return true;
+}
+
+/* Refuses the newest part where an earlier file, whatever its name and packing, held the same events: counted twice, they
+ * would double every sum. */
+static int check_new(trace_input *in, size_t first_event, foray_error *err)
+{
+    store *s = &in->events;
+    part *p = &s->parts[s->part_count - 1];
+    p->first = first_event;
+    p->kept = s->count - first_event;
+    for (size_t i = 0; i + 1 < s->part_count; i++) {
+        if (s->parts[i].format == FORMAT_UNKNOWN || !same_events(s, &s->parts[i], p))
+            continue;
+        p->format = FORMAT_UNKNOWN; /* its events stand in the store and are looked at no more */
+        return fail(err, FORAY_EFILE, "%s: holds the events of %s once more (give one of them)", p->path,
+                    s->parts[i].path);
+    }
+    return FORAY_OK;
+}
+
 static int read_file(trace_input *in, const char *path, trace_format wanted, foray_error *err)
 {
     char start[PEEK_BYTES];
-    size_t bytes, parts = in->events.part_count;
+    size_t bytes, parts = in->events.part_count, events = in->events.count;
     int rc = peek(path, start, &bytes, err);
     if (rc != FORAY_OK)
         return rc;
@@ -118,7 +148,9 @@ static int read_file(trace_input *in, const char *path, trace_format wanted, for
             source_close(s);
         }
     }
-    return rc == FORAY_OK ? check_wanted(in, parts, path, wanted, err) : rc;
+    if (rc == FORAY_OK)
+        rc = check_wanted(in, parts, path, wanted, err);
+    return rc == FORAY_OK && in->events.part_count > parts ? check_new(in, events, err) : rc;
 }
 
 /* ---- folders ---------------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* read_database.c: SQLite exports of profilers into the store: Nsight Systems (nsys) and Ascend.
  *
- * Tables that are missing are empty; a column that a version lacks reads as NULL. The file is opened read-only and immutable: no
+ * Tables that are missing are empty: exporters leave them out where nothing was recorded. A column that a table lacks reads as
+ * NULL, and is named in the part unless only some versions have it. The file is opened read-only and immutable: no
  * journal is looked for beside it. Ascend's rows get the process names of trace_view.json, so that everything behind
  * the readers treats both alike. Threads: one at a time per store.
  */
@@ -52,27 +53,56 @@ static bool has_column(const reader *r, const char *table, const char *column)
     return found;
 }
 
-/* Selects columns of a table ("a b c", in that order; those it lacks are NULL). NULL: no such table, or damage. */
-static sqlite3_stmt *select_columns(reader *r, const char *table, const char *columns)
+/* Notes a column that ought to be there. */
+static void note_lacking(reader *r, const char *table, const char *column)
 {
-    buf sql = { 0 };
-    sqlite3_stmt *q = NULL;
-    if (!has_table(r, table))
-        return NULL;
-    buf_puts(&sql, "SELECT ");
+    part *p = &r->s->parts[r->part];
+    size_t used = strlen(p->lacking);
+    if (p->faults[FAULT_NO_COLUMN]++ < 4)
+        snprintf(p->lacking + used, sizeof p->lacking - used, "%s%s.%s", used > 0 ? ", " : "", table, column);
+    else if (p->faults[FAULT_NO_COLUMN] == 6)
+        snprintf(p->lacking + used, sizeof p->lacking - used, " and more");
+}
+
+/* Appends a table's columns ("a b ?c", in that order) to a SELECT; NULL for those that it lacks. ?c: not in every
+ * version, and not missed. */
+static void put_columns(reader *r, const char *table, const char *columns, buf *sql)
+{
     const char *between = "";
     for (const char *p = columns; *p != '\0';) {
         char name[64];
+        bool expected = *p != '?';
+        p += !expected;
         size_t n = strcspn(p, " ");
         snprintf(name, sizeof name, "%.*s", (int)n, p);
-        buf_printf(&sql, "%s%s%s%s", between, has_column(r, table, name) ? "\"" : "NULL AS \"", name, "\"");
+        bool has = has_column(r, table, name);
+        if (!has && expected)
+            note_lacking(r, table, name);
+        buf_printf(sql, has ? "%s\"%s\".\"%s\"" : "%sNULL", between, table, name);
         between = ", ";
         p += n;
         p += strspn(p, " ");
     }
-    buf_printf(&sql, " FROM \"%s\"", table);
-    if (!sql.failed && sqlite3_prepare_v2(r->db, sql.data, -1, &q, NULL) != SQLITE_OK)
+}
+
+static sqlite3_stmt *prepare(reader *r, const char *table, const buf *sql)
+{
+    sqlite3_stmt *q = NULL;
+    if (!sql->failed && sqlite3_prepare_v2(r->db, sql->data, -1, &q, NULL) != SQLITE_OK)
         snprintf(r->problem, sizeof r->problem, "%s: %s", table, sqlite3_errmsg(r->db));
+    return q;
+}
+
+/* Selects columns of a table, as put_columns names them. NULL: no such table, or damage. */
+static sqlite3_stmt *select_columns(reader *r, const char *table, const char *columns)
+{
+    buf sql = { 0 };
+    if (!has_table(r, table))
+        return NULL;
+    buf_puts(&sql, "SELECT ");
+    put_columns(r, table, columns, &sql);
+    buf_printf(&sql, " FROM \"%s\"", table);
+    sqlite3_stmt *q = prepare(r, table, &sql);
     buf_free(&sql);
     return q;
 }
@@ -226,8 +256,8 @@ static void read_nsys_tasks(reader *r, const string_table *strings, const char *
                             const char *plain)
 {
     sqlite3_stmt *q = select_columns(r, table,
-                                     "start end deviceId streamId correlationId globalPid demangledName "
-                                     "shortName graphNodeId graphId graphExecId");
+                                     "start end deviceId streamId correlationId globalPid ?demangledName "
+                                     "?shortName ?graphNodeId ?graphId ?graphExecId");
     uint32_t fallback = add_text(r, plain);
     while (next_row(r, q)) {
         uint32_t name = string_at(strings, whole(q, 6, -1));
@@ -258,7 +288,7 @@ static void read_nsys_calls(reader *r, const string_table *strings)
         if (e != NULL)
             e->link = nsys_link(r, whole(q, 2, 0), whole(q, 3, 0));
     }
-    q = select_columns(r, "NVTX_EVENTS", "start end globalTid text textId");
+    q = select_columns(r, "NVTX_EVENTS", "start end globalTid text ?textId");
     while (next_row(r, q)) {
         const char *text = (const char *)sqlite3_column_text(q, 3);
         uint32_t name = text != NULL ? add_text(r, text) : string_at(strings, whole(q, 4, -1));
@@ -273,15 +303,30 @@ static void read_nsys_waits(reader *r)
 {
     enum { STREAM_WAIT_EVENT = 2 };
     sqlite3_stmt *q = NULL;
-    if (has_table(r, "CUPTI_ACTIVITY_KIND_CUDA_EVENT") &&
-        has_column(r, "CUPTI_ACTIVITY_KIND_CUDA_EVENT", "eventSyncId") &&
-        has_column(r, "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION", "eventSyncId") &&
-        sqlite3_prepare_v2(r->db,
+    static const char RECORDS[] = "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+                      WAITS[] = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
+    static const char *const of_both[] = { "eventId", "eventSyncId", "streamId", "correlationId" },
+                             *const of_wait[] = { "start", "end", "deviceId", "globalPid", "syncType" };
+    if (!has_table(r, RECORDS) || !has_table(r, WAITS))
+        return;
+    uint64_t lacking = r->s->parts[r->part].faults[FAULT_NO_COLUMN];
+    for (size_t i = 0; i < sizeof of_both / sizeof *of_both; i++)
+        for (int t = 0; t < 2; t++)
+            if (!has_column(r, t == 0 ? RECORDS : WAITS, of_both[i]))
+                note_lacking(r, t == 0 ? RECORDS : WAITS, of_both[i]);
+    for (size_t i = 0; i < sizeof of_wait / sizeof *of_wait; i++)
+        if (!has_column(r, WAITS, of_wait[i]))
+            note_lacking(r, WAITS, of_wait[i]);
+    if (r->s->parts[r->part].faults[FAULT_NO_COLUMN] > lacking)
+        return;
+    if (sqlite3_prepare_v2(r->db,
                            "SELECT s.start, s.end, s.deviceId, s.streamId, s.correlationId, s.globalPid, "
                            "e.streamId, e.correlationId "
                            "FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION s JOIN CUPTI_ACTIVITY_KIND_CUDA_EVENT e "
                            "ON s.eventId = e.eventId AND s.eventSyncId = e.eventSyncId WHERE s.syncType = ?1",
-                           -1, &q, NULL) == SQLITE_OK)
+                           -1, &q, NULL) != SQLITE_OK)
+        snprintf(r->problem, sizeof r->problem, "%s: %s", WAITS, sqlite3_errmsg(r->db));
+    else
         sqlite3_bind_int(q, 1, STREAM_WAIT_EVENT);
     while (next_row(r, q)) {
         static const char NOTE[] = "Stream Wait Event";
@@ -313,29 +358,41 @@ static void read_nsys(reader *r)
 
 /* ---- Ascend ----------------------------------------------------------------------------------- */
 
-static const char TASKS[] = "SELECT t.startNs, t.endNs, t.deviceId, t.connectionId, t.streamId, t.taskId, "
-                            "t.modelId, t.taskType, %s, %s "
-                            "FROM TASK t %s %s %s";
-
 /* A task that is split has a row for itself beside those of its parts, which are the work: the parts count. */
 static const char WITHOUT_PARENTS[] = "LEFT JOIN (SELECT DISTINCT streamId AS of_stream, taskId AS of_task "
                                       "FROM TASK WHERE contextId <> 4294967295) p "
-                                      "ON p.of_stream = t.streamId AND p.of_task = t.taskId WHERE "
-                                      "t.contextId <> 4294967295 OR p.of_task IS NULL";
+                                      "ON p.of_stream = TASK.streamId AND p.of_task = TASK.taskId WHERE "
+                                      "TASK.contextId <> 4294967295 OR p.of_task IS NULL";
+
+/* A communication task has a row per peer in some versions; one name is enough. */
+static const char MOVED[] = "LEFT JOIN (SELECT globalTaskId, MIN(name) AS name FROM COMMUNICATION_TASK_INFO "
+                            "GROUP BY globalTaskId) m ON m.globalTaskId = TASK.globalTaskId";
 
 static void read_ascend_tasks(reader *r, const string_table *strings)
 {
-    char sql[1024];
-    sqlite3_stmt *q = NULL;
+    buf sql = { 0 };
     bool compute = has_table(r, "COMPUTE_TASK_INFO"), comm = has_table(r, "COMMUNICATION_TASK_INFO");
-    snprintf(sql, sizeof sql, TASKS, compute ? "c.name" : "NULL", comm ? "m.name" : "NULL",
-             compute ? "LEFT JOIN COMPUTE_TASK_INFO c ON c.globalTaskId = t.globalTaskId" : "",
-             comm ? "LEFT JOIN (SELECT globalTaskId, MIN(name) AS name FROM COMMUNICATION_TASK_INFO GROUP BY "
-                    "globalTaskId) m ON m.globalTaskId = t.globalTaskId"
-                  : "",
-             has_column(r, "TASK", "contextId") ? WITHOUT_PARENTS : "");
-    if (has_table(r, "TASK") && sqlite3_prepare_v2(r->db, sql, -1, &q, NULL) != SQLITE_OK)
-        snprintf(r->problem, sizeof r->problem, "TASK: %s", sqlite3_errmsg(r->db));
+    if (!has_table(r, "TASK"))
+        return;
+    buf_puts(&sql, "SELECT ");
+    put_columns(r, "TASK", "startNs endNs deviceId connectionId streamId taskId modelId taskType", &sql);
+    bool named = compute && has_column(r, "COMPUTE_TASK_INFO", "globalTaskId") &&
+                 has_column(r, "COMPUTE_TASK_INFO", "name") && has_column(r, "TASK", "globalTaskId");
+    bool moved_too = comm && has_column(r, "COMMUNICATION_TASK_INFO", "globalTaskId") &&
+                     has_column(r, "COMMUNICATION_TASK_INFO", "name") &&
+                     has_column(r, "TASK", "globalTaskId");
+    if ((compute && !named) || (comm && !moved_too))
+        note_lacking(r, compute && !named ? "COMPUTE_TASK_INFO" : "COMMUNICATION_TASK_INFO",
+                     "globalTaskId or name");
+    buf_printf(&sql, ", %s, %s FROM TASK %s %s %s", named ? "c.name" : "NULL", moved_too ? "m.name" : "NULL",
+               named ? "LEFT JOIN COMPUTE_TASK_INFO c ON c.globalTaskId = TASK.globalTaskId" : "",
+               moved_too ? MOVED : "",
+               has_column(r, "TASK", "contextId") && has_column(r, "TASK", "streamId") &&
+                       has_column(r, "TASK", "taskId")
+                   ? WITHOUT_PARENTS
+                   : "");
+    sqlite3_stmt *q = prepare(r, "TASK", &sql);
+    buf_free(&sql);
     while (next_row(r, q)) {
         char device[32];
         snprintf(device, sizeof device, "device %" PRId64, whole(q, 2, 0));

@@ -169,6 +169,11 @@ int records_analyse(store *s, const settled *t, const steps_file *f, int rank, a
             break;
         }
         int64_t wall = e->wall_ns > 0 ? e->wall_ns : e->step_ns;
+        if (wall > INT64_MAX / 2 - clock) {
+            rc = fail(err, FORAY_ELIMIT, "%s: its steps last longer together than a clock can count",
+                      f->files[e->file].path);
+            break;
+        }
         step x = { .start = clock,
                    .end = clock + (wall > 0 ? wall : 0),
                    .round = e->forward_ct,

@@ -55,9 +55,7 @@ static void put_files(const report *r, buf *out)
     }
     for (size_t f = 0; f < r->input->steps.file_count; f++) {
         const steps_source *x = &r->input->steps.files[f];
-        buf_printf(out, "%s: %zu step records%s%s\n", x->path, x->count,
-                   x->truncated ? ", the last one cut short" : "",
-                   x->bad_lines > 0 ? ", some lines unreadable" : "");
+        buf_printf(out, "%s: %zu step records\n", x->path, x->count);
     }
 }
 

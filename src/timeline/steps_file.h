@@ -1,7 +1,9 @@
 /* steps_file.h: step records from files: foray's --steps, and saved answers of SGLang's /server_info.
  *
  * A record has no time of day; it has an order, sizes and durations (dspark.md 6.2). Fields that a writer left out
- * because they had their default come back as that default. Threads: one at a time.
+ * because they had their default come back as that default. A record with a value that no step can have (negative, longer
+ * than a day, phases beyond the wall time) is left out and counted, for a sum with it would be no figure.
+ * Threads: one at a time.
  */
 #ifndef FORAY_TIMELINE_STEPS_FILE_H
 #define FORAY_TIMELINE_STEPS_FILE_H
@@ -28,8 +30,10 @@ typedef struct {
     char *manifest; /* owned; the first line or the envelope without records; "" */
     size_t manifest_bytes;
     bool foray, truncated;
-    uint64_t bad_lines, first_bad;
-    size_t first, count; /* its steps */
+    bool answer;                   /* a server's answer: what follows counts records, else lines; from 1 */
+    uint64_t broken, first_broken; /* no JSON */
+    uint64_t unfit, first_unfit;   /* values that no step can have: left out */
+    size_t first, count;           /* its steps */
 } steps_source;
 
 typedef struct {
@@ -43,7 +47,8 @@ void steps_file_free(steps_file *f);
 
 /* Does this beginning of a file (its first bytes) look like step records? */
 bool steps_file_looks_like(const char *start, size_t bytes);
-/* Reads all of a file's text. A last line that was cut is told, not refused; EFILE where no record can be read. */
+/* Reads all of a file's text. A last line that was cut is told, not refused; EFILE where no record can be read, or where
+ * they are those of an earlier file. */
 int steps_file_read(steps_file *f, const char *path, const char *text, size_t bytes, foray_error *err);
 
 #endif

@@ -131,6 +131,7 @@ typedef enum {
     FAULT_UNRESOLVED,  /* blocking waits whose record was not found */
     FAULT_LOST_TASKS,  /* the recorder itself says that it lost some */
     FAULT_CAPTURE,     /* the file shows graph capture */
+    FAULT_NO_COLUMN,   /* columns that a table of a database lacks */
     FAULT_COUNT
 } fault;
 
@@ -142,10 +143,12 @@ typedef struct {
     int64_t shift_ns; /* added to its times to stand on the clock of the first part */
     bool truncated_list;
     uint64_t bytes, packed_bytes, events, tasks;
+    size_t first, kept; /* its events in the store */
     uint64_t faults[FAULT_COUNT],
         fault_at[FAULT_COUNT]; /* how often; byte offset of the first, where it has one */
     char problem[160];
-    char *manifest; /* owned: foray's, as JSON; NULL: none */
+    char lacking[160]; /* TABLE.column, … of FAULT_NO_COLUMN */
+    char *manifest;    /* owned: foray's, as JSON; NULL: none */
     size_t manifest_bytes;
 } part;
 

@@ -182,6 +182,8 @@ static void one_step_can_be_asked_for(void **state)
     assert_int_equal(json_array_size(json_object_get(report, "steps")), 1);
     assert_int_equal(whole(json_array_get(json_object_get(report, "steps"), 0), "index"), 5);
     json_decref(report);
+    assert_refused(RUN("trace", timeline, "--step", "100000"), 2, "the steps here are 0 to");
+    assert_refused(RUN("trace", TRACES "sglang_decode.json.gz", "--step", "1"), 2, "0 to 0");
 }
 
 static void two_runs_are_compared_with_their_conditions(void **state)
@@ -200,6 +202,56 @@ static void two_runs_are_compared_with_their_conditions(void **state)
         assert_non_null(strstr(r.out.data, "options.spec: off → ngram"));
     else
         assert_non_null(strstr(r.err.data, "no bucket in common"));
+    cli_free(&r);
+}
+
+/* Writes a file of its own into the tests' folder. */
+static const char *written(const char *name, const char *text)
+{
+    const char *path = tiny_path(tiny_folder(), name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, strlen(text), f), strlen(text));
+    fclose(f);
+    return path;
+}
+
+static void the_same_file_twice_is_refused_whatever_its_name(void **state)
+{
+    (void)state;
+    char path[512];
+    assert_refused(RUN("trace", TRACES "hta_triton.json.gz", TRACES "hta_triton.json.gz"), 1, "once more");
+    char *data;
+    size_t bytes;
+    foray_error err;
+    assert_int_equal(file_read(TRACES "hta_triton.json.gz", 1 << 20, &data, &bytes, &err), 0);
+    snprintf(path, sizeof path, "%s", tiny_path(tiny_folder(), "copy.gz"));
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    fwrite(data, 1, bytes, f);
+    fclose(f);
+    mem_free(MEM_GENERAL, data, bytes + 1);
+    assert_refused(RUN("trace", TRACES "hta_triton.json.gz", path), 1, "hta_triton.json.gz once more");
+    assert_refused(RUN("trace", steps, timeline, steps), 1, "once more");
+}
+
+static void the_last_line_names_what_was_wrong(void **state)
+{
+    (void)state;
+    char deep[5000];
+    memset(deep, '[', sizeof deep - 1);
+    deep[sizeof deep - 1] = '\0';
+    assert_refused(RUN("trace", written("deep.json", deep)), 1, "byte 1");
+    assert_refused(RUN("trace", written("odd.json", "{\"traceEvents\":[{\"ph\":\"X\",garbage}]}")), 1,
+                   "byte 16: no event of a trace");
+    assert_refused(RUN("trace", written("cut.json", "{\"traceEvents\":[{\"ph\":\"X\",\"na")), 1,
+                   "byte 16: the file ends inside");
+    assert_refused(RUN("trace", written("none.json", "[{\"ph\":\"M\"}]")), 1, "no device work");
+    cli_result r =
+        RUN("trace", written("sums.jsonl", "{\"forward_ct\":1,\"wall_ns\":100}\n"
+                                           "{\"forward_ct\":2,\"wall_ns\":-9223372036854775808}\n"));
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.out.data, "1 records with values that no step can have (the first is line 2)"));
     cli_free(&r);
 }
 
@@ -227,6 +279,8 @@ int main(void)
         cmocka_unit_test(every_form_of_report_is_well_formed),
         cmocka_unit_test(one_step_can_be_asked_for),
         cmocka_unit_test(two_runs_are_compared_with_their_conditions),
+        cmocka_unit_test(the_same_file_twice_is_refused_whatever_its_name),
+        cmocka_unit_test(the_last_line_names_what_was_wrong),
         cmocka_unit_test(what_cannot_be_read_is_refused_with_a_reason),
     };
     return cmocka_run_group_tests_name("cli_trace", tests, record_runs, NULL);
