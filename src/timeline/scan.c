@@ -11,25 +11,23 @@
 
 #include <pthread.h>
 #include <string.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #include "base/mem.h"
+#include "timeline/scan_text.h"
+#include "timeline/shapes.h"
 
 #ifdef FORAY_TORTURE
 enum { WINDOW_BYTES = 96 };
 #else
 enum { WINDOW_BYTES = 1 << 20 };
 #endif
-enum { PADDING = 64, META_BYTES = 1 << 20, WINDOW_MOST = 256 << 20, KEY_SLOTS = 128 };
+enum { META_BYTES = 1 << 20, WINDOW_MOST = 256 << 20, KEY_SLOTS = 128 };
 
 typedef enum { AT_START, IN_OBJECT, IN_LIST, AT_END } scan_place;
-typedef enum { TOOK, SHORT, BROKEN } outcome; /* of reading something out of the window */
 
 struct scan {
     source *from;
-    char *window; /* [room + PADDING] */
+    char *window; /* [room + SCAN_PADDING] */
     size_t room;
     const char *mark, *p, *end;
     uint64_t base;               /* offset in the file of window[0] */
@@ -41,6 +39,9 @@ struct scan {
     const char *meta_text;
     size_t meta_bytes;
     scan_outcome done;
+    size_t piece_count; /* values of the event being read in full; may pass SHAPE_PIECES */
+    shape_piece pieces[SHAPE_PIECES];
+    shapes known;
 };
 
 static const char *const arg_names[ARG_COUNT] = {
@@ -80,7 +81,6 @@ static const char *const arg_names[ARG_COUNT] = {
 
 /* arg + 1 by a hash of length, first and last byte, with probing; filled once, at the first scan_open. */
 static unsigned char arg_slot[KEY_SLOTS], arg_bytes[ARG_COUNT];
-static bool ends_literal[256]; /* bytes at which a number or a word like true is over */
 static pthread_once_t arg_once = PTHREAD_ONCE_INIT;
 
 static inline unsigned key_hash(const char *key, size_t bytes)
@@ -91,8 +91,6 @@ static inline unsigned key_hash(const char *key, size_t bytes)
 
 static void fill_arg_slots(void)
 {
-    for (int c = 0; c < 256; c++)
-        ends_literal[c] = c <= ' ' || strchr(",}]\":{[", c) != NULL;
     for (int a = 0; a < ARG_COUNT; a++) {
         arg_bytes[a] = (unsigned char)strlen(arg_names[a]);
         unsigned at = key_hash(arg_names[a], arg_bytes[a]);
@@ -116,99 +114,13 @@ static inline int find_arg(const char *key, size_t bytes)
 
 /* ---- pieces of the text ----------------------------------------------------------------------- */
 
-/* Pretty-printed files are a third blanks: most runs are none or one, the others are long. Stops at the zeros. */
-static inline const char *skip_space(const char *p)
-{
-    if ((unsigned char)*p > ' ')
-        return p;
-#ifdef __SSE2__
-    for (;; p += 16) {
-        __m128i x = _mm_loadu_si128((const __m128i *)p);
-        __m128i more = _mm_cmpeq_epi8(_mm_max_epu8(x, _mm_set1_epi8(' ' + 1)), x);
-        int stop = _mm_movemask_epi8(_mm_or_si128(more, _mm_cmpeq_epi8(x, _mm_setzero_si128())));
-        if (stop != 0)
-            return p + __builtin_ctz((unsigned)stop);
-    }
-#else
-    while (*p != '\0' && (unsigned char)*p <= ' ')
-        p++;
-    return p;
-#endif
-}
-
-/* The quote that ends the string whose inside starts at p; NULL where the window ends before it. */
-static inline const char *string_end(scan *s, const char *p, bool *escaped)
-{
-    const char *end = s->end;
-    for (;;) {
-#ifdef __SSE2__
-        __m128i x = _mm_loadu_si128((const __m128i *)p);
-        int hits = _mm_movemask_epi8(
-            _mm_or_si128(_mm_cmpeq_epi8(x, _mm_set1_epi8('"')), _mm_cmpeq_epi8(x, _mm_set1_epi8('\\'))));
-        if (hits == 0) {
-            p += 16;
-            if (p >= end)
-                return NULL;
-            continue;
-        }
-        p += __builtin_ctz((unsigned)hits);
-#else
-        while (p < end && *p != '"' && *p != '\\')
-            p++;
-#endif
-        if (p >= end)
-            return NULL;
-        if (*p == '"')
-            return p;
-        *escaped = true;
-        if (p + 1 < end && memchr("\"\\/bfnrtu", p[1], 9) == NULL)
-            s->done.bad_escapes++;
-        p += 2;
-        if (p >= end)
-            return NULL;
-    }
-}
-
-/* Passes over the object or array that starts at *p. */
-static outcome skip_nested(scan *s, const char **at)
-{
-    const char *p = *at;
-    for (int depth = 0;; p++) {
-        bool escaped = false;
-        switch (*p) {
-        case '"':
-            p = string_end(s, p + 1, &escaped);
-            if (p == NULL)
-                return SHORT;
-            break;
-        case '{':
-        case '[':
-            depth++;
-            break;
-        case '}':
-        case ']':
-            if (--depth == 0) {
-                *at = p + 1;
-                return TOOK;
-            }
-            break;
-        case '\0':
-            if (p >= s->end)
-                return SHORT;
-            break;
-        default:
-            break;
-        }
-    }
-}
-
 /* Reads any value at *p; nested ones are passed over. */
 static inline outcome take_value(scan *s, const char **at, scan_value *v)
 {
     const char *p = *at;
     if (*p == '"') {
         v->escaped = false;
-        const char *q = string_end(s, p + 1, &v->escaped);
+        const char *q = string_end(p + 1, s->end, &v->escaped, &s->done.bad_escapes);
         if (q == NULL)
             return SHORT;
         v->text = p + 1;
@@ -222,10 +134,9 @@ static inline outcome take_value(scan *s, const char **at, scan_value *v)
     v->bytes = 0;
     if (*p == '{' || *p == '[') {
         v->kind = *p;
-        return skip_nested(s, at);
+        return skip_nested(at, s->end, &s->done.bad_escapes);
     }
-    while (!ends_literal[(unsigned char)*p])
-        p++;
+    p = literal_end(p);
     if (p >= s->end)
         return SHORT;
     v->kind = '0';
@@ -241,7 +152,7 @@ static inline outcome take_key(scan *s, const char **at, const char **key, size_
     bool escaped = false;
     if (*p != '"')
         return p >= s->end ? SHORT : BROKEN;
-    const char *q = string_end(s, p + 1, &escaped);
+    const char *q = string_end(p + 1, s->end, &escaped, &s->done.bad_escapes);
     if (q == NULL)
         return SHORT;
     *key = p + 1;
@@ -274,6 +185,19 @@ static inline outcome take_separator(scan *s, const char **at, bool *closed)
 
 /* ---- events ----------------------------------------------------------------------------------- */
 
+/* A value of the event, noted for its shape. */
+static inline outcome take_member(scan *s, const char **at, scan_value *v, uint64_t have)
+{
+    outcome o = take_value(s, at, v);
+    if (o == TOOK && s->piece_count++ < SHAPE_PIECES)
+        s->pieces[s->piece_count - 1] = (shape_piece) { .from = v->text,
+                                                        .to = *at - (v->kind == '"'),
+                                                        .kind = v->kind,
+                                                        .member = (uint16_t)((char *)v - (char *)&s->event),
+                                                        .have = have };
+    return o;
+}
+
 static outcome take_args(scan *s, const char **at)
 {
     scan_event *e = &s->event;
@@ -288,12 +212,11 @@ static outcome take_args(scan *s, const char **at)
         if (o != TOOK)
             return o;
         int a = find_arg(key, bytes);
-        scan_value other, *v = a >= 0 ? &e->arg[a] : &other;
-        o = take_value(s, &p, v);
+        uint64_t have = a >= 0 ? (uint64_t)1 << a : 0;
+        o = take_member(s, &p, a >= 0 ? &e->arg[a] : &e->other, have);
         if (o != TOOK)
             return o;
-        if (a >= 0)
-            e->have |= (uint64_t)1 << a;
+        e->have |= have;
         o = take_separator(s, &p, &closed);
         if (o != TOOK)
             return o;
@@ -302,12 +225,16 @@ static outcome take_args(scan *s, const char **at)
     return TOOK;
 }
 
-/* Where a member of an event goes; &other for keys that nobody asks for. */
-static inline scan_value *member(scan_event *e, const char *key, size_t bytes, scan_value *other)
+/* Where a member of an event goes. */
+static inline scan_value *member(scan_event *e, const char *key, size_t bytes)
 {
+    scan_value *other = &e->other;
     switch (bytes) {
     case 2:
-        return key[0] == 't' && key[1] == 's' ? &e->ts : key[0] == 'i' && key[1] == 'd' ? &e->id : other;
+        return memcmp(key, "ts", 2) == 0   ? &e->ts
+               : memcmp(key, "id", 2) == 0 ? &e->id
+               : memcmp(key, "ph", 2) == 0 ? &e->letter
+                                           : other;
     case 3:
         if (key[1] == 'i' && key[2] == 'd')
             return key[0] == 'p' ? &e->pid : key[0] == 't' ? &e->tid : other;
@@ -319,13 +246,19 @@ static inline scan_value *member(scan_event *e, const char *key, size_t bytes, s
     }
 }
 
-static outcome take_event(scan *s, const char **at)
+static void forget_event(scan_event *e)
+{
+    e->have = 0;
+    e->cat.kind = e->name.kind = e->pid.kind = e->tid.kind = 0;
+    e->ts.kind = e->dur.kind = e->id.kind = e->letter.kind = 0;
+}
+
+static outcome take_event_in_full(scan *s, const char **at)
 {
     scan_event *e = &s->event;
     const char *p = skip_space(*at + 1);
-    e->ph = 0;
-    e->have = 0;
-    e->cat.kind = e->name.kind = e->pid.kind = e->tid.kind = e->ts.kind = e->dur.kind = e->id.kind = 0;
+    forget_event(e);
+    s->piece_count = 0;
     bool closed = *p == '}';
     if (closed)
         p++;
@@ -338,10 +271,7 @@ static outcome take_event(scan *s, const char **at)
         if (bytes == 4 && *p == '{' && memcmp(key, "args", 4) == 0) {
             o = take_args(s, &p);
         } else {
-            scan_value other = { 0 }, *v = member(e, key, bytes, &other);
-            o = take_value(s, &p, v);
-            if (bytes == 2 && key[0] == 'p' && key[1] == 'h' && other.kind == '"' && o == TOOK)
-                e->ph = other.bytes == 1 ? other.text[0] : '?';
+            o = take_member(s, &p, member(e, key, bytes), 0);
         }
         if (o != TOOK)
             return o;
@@ -350,6 +280,24 @@ static outcome take_event(scan *s, const char **at)
             return o;
     }
     *at = p;
+    return TOOK;
+}
+
+static outcome take_event(scan *s, const char **at)
+{
+    scan_event *e = &s->event;
+    const char *from = *at;
+    uint64_t escapes = s->done.bad_escapes;
+    forget_event(e);
+    if (!shapes_follow(&s->known, at, s->end, e, &s->done.bad_escapes)) {
+        s->done.bad_escapes = escapes;
+        outcome o = take_event_in_full(s, at);
+        if (o != TOOK)
+            return o;
+        if (s->piece_count <= SHAPE_PIECES)
+            shapes_learn(&s->known, from, *at, s->pieces, s->piece_count);
+    }
+    e->ph = e->letter.kind != '"' ? 0 : e->letter.bytes == 1 ? e->letter.text[0] : '?';
     return TOOK;
 }
 
@@ -363,12 +311,12 @@ static bool refill(scan *s)
         return false;
     if (kept * 2 > s->room) {
         size_t room = s->room * 2;
-        char *more = room <= WINDOW_MOST ? mem_alloc(MEM_RECORDS, room + PADDING) : NULL;
+        char *more = room <= WINDOW_MOST ? mem_alloc(MEM_RECORDS, room + SCAN_PADDING) : NULL;
         if (more == NULL)
             return false;
         memcpy(more, s->mark, kept);
         s->base += (uint64_t)(s->mark - s->window);
-        mem_free(MEM_RECORDS, s->window, s->room + PADDING);
+        mem_free(MEM_RECORDS, s->window, s->room + SCAN_PADDING);
         s->window = more;
         s->room = room;
     } else {
@@ -381,7 +329,7 @@ static bool refill(scan *s)
     s->mark = s->window;
     s->p = s->window + ahead;
     s->end = s->window + kept + got;
-    memset(s->window + kept + got, 0, PADDING);
+    memset(s->window + kept + got, 0, SCAN_PADDING);
     return got > 0;
 }
 
@@ -444,7 +392,7 @@ static void resynchronise(scan *s)
             const char *next = skip_space(q + 1);
             if (*next == ',')
                 next = skip_space(next + 1);
-            if (next + PADDING / 2 < s->end || s->all_read) {
+            if (next + SCAN_PADDING / 2 < s->end || s->all_read) {
                 if (next < s->end && *next == '{' && looks_like_event(next)) {
                     s->p = s->mark = next;
                     return;
@@ -575,14 +523,15 @@ scan_result scan_next(scan *s)
 int scan_open(source *from, scan **out, foray_error *err)
 {
     scan *s = mem_alloc_zeroed(MEM_RECORDS, sizeof *s);
-    char *window = mem_alloc(MEM_RECORDS, WINDOW_BYTES + PADDING);
+    char *window = mem_alloc(MEM_RECORDS, WINDOW_BYTES + SCAN_PADDING);
     if (s == NULL || window == NULL) {
         mem_free(MEM_RECORDS, s, sizeof *s);
-        mem_free(MEM_RECORDS, window, WINDOW_BYTES + PADDING);
+        mem_free(MEM_RECORDS, window, WINDOW_BYTES + SCAN_PADDING);
         return fail(err, FORAY_ENOMEM, "%s: out of memory", source_name(from));
     }
     pthread_once(&arg_once, fill_arg_slots);
-    memset(window, 0, PADDING);
+    shapes_init(&s->known);
+    memset(window, 0, SCAN_PADDING);
     s->from = from;
     s->window = window;
     s->room = WINDOW_BYTES;
@@ -595,7 +544,7 @@ void scan_close(scan *s)
 {
     if (s == NULL)
         return;
-    mem_free(MEM_RECORDS, s->window, s->room + PADDING);
+    mem_free(MEM_RECORDS, s->window, s->room + SCAN_PADDING);
     mem_free(MEM_RECORDS, s, sizeof *s);
 }
 

@@ -63,6 +63,7 @@ typedef struct {
     uint64_t offset; /* of its brace, in the unpacked file */
     char ph;         /* 0: none */
     scan_value cat, name, pid, tid, ts, dur, id;
+    scan_value letter, other;  /* the text behind ph; the last value that nobody asks for */
     uint64_t have;             /* bit a: arg[a] is set */
     scan_value arg[ARG_COUNT]; /* only where `have` says so */
 } scan_event;
