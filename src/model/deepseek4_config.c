@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "kernel/args_experts.h"
 #include "kernel/args_hyper.h"
 #include "model/deepseek4_faults.h"
@@ -264,6 +265,9 @@ static void read_rope(reader *r)
     c->yarn_original = read_float(r, original, 1, MODEL_MAX_CONTEXT, NAN);
     c->yarn_beta_fast = read_float(r, fast, 0.001, 1e6, 32);
     c->yarn_beta_slow = read_float(r, slow, 0.001, 1e6, 1);
+    if (c->yarn_beta_fast < c->yarn_beta_slow)
+        faults_wrong(&r->faults, FORAY_EFILE, "YaRN's beta_fast is %g, below its beta_slow, %g",
+                     c->yarn_beta_fast, c->yarn_beta_slow);
 }
 
 static void read_context(reader *r)
@@ -470,6 +474,63 @@ static void check_relations(reader *r)
                      c->hash_layers, r->contents.hash_layers);
 }
 
+/* What tensors say -------------------------------------------------------------------------------- */
+
+/* Layers whose ratio says that nothing is compressed must have nothing to compress with: the other way round, tensors are
+ * missing. */
+static void check_ratios(reader *r)
+{
+    for (int i = 0; i < r->c->layers; i++)
+        if (r->c->ratio[i] == 0 && r->contents.compressed[i])
+            faults_wrong(&r->faults, FORAY_EFILE, "layer %d has a compressor, but its ratio is 0", i);
+}
+
+/* Formats are those of the tensors. A setting that speaks of another quantisation was made for other files; one that speaks of
+ * some where there is none is a left-over of a conversion. */
+static void check_formats(reader *r)
+{
+    const deepseek4_contents *t = &r->contents;
+    const char *path = model_file_path(r->f), *text, *type = dtype_get(t->experts)->name;
+    size_t bytes;
+    if (r->c->kind == MODEL_FILE_GGUF || model_file_described(r->f))
+        return;
+    if (model_file_key_type(r->f, "quantization_config.quant_method") && !t->fp8)
+        log_info("%s: quantization_config has no effect: no tensor is FP8 or FP4", path);
+    if (!model_file_key_type(r->f, "expert_dtype") || t->experts == DTYPE_UNKNOWN)
+        return;
+    if (!model_file_string(r->f, "expert_dtype", &text, &bytes)) {
+        wrong_type(r, "expert_dtype", "text");
+        return;
+    }
+    bool fp4 = bytes == 3 && memcmp(text, "fp4", 3) == 0, fp8 = bytes == 3 && memcmp(text, "fp8", 3) == 0;
+    bool are_fp8 = t->experts == DTYPE_F8_E4M3;
+    bool are_fp4 = t->experts == DTYPE_F4_E2M1 || t->experts == DTYPE_I8 || t->experts == DTYPE_U8;
+    if (!fp4 && !fp8)
+        faults_wrong(&r->faults, FORAY_EUNSUPPORTED, "expert_dtype is %.*s; foray runs fp4 and fp8",
+                     (int)(bytes < 40 ? bytes : 40), text);
+    else if ((fp4 && are_fp8) || (fp8 && are_fp4))
+        faults_wrong(&r->faults, FORAY_EFILE, "expert_dtype is %.3s, but the experts' tensors are %s (%s)",
+                     text, are_fp8 ? "fp8" : "fp4", type);
+    else if (!are_fp4 && !are_fp8)
+        log_info("%s: expert_dtype %.3s has no effect: the experts are %s", path, text, type);
+}
+
+/* The drafter is what its tensors are. */
+static void check_drafter(reader *r)
+{
+    static const spelling announced = { "num_nextn_predict_layers|n_mtp_layers", "nextn_predict_layers" };
+    char key[KEY_BYTES];
+    int stages = r->c->drafter_stages, said = read_int(r, announced, 0, MODEL_MAX_LAYERS, stages);
+    if (said == stages || r->c->drafter == DEEPSEEK4_DSPARK || !find_key(r, announced, key))
+        return; /* published files with three stages of DSpark announce one layer */
+    if (stages > 0)
+        log_info("%s: %s is %d; what drafts is the NextN layer that the files have", model_file_path(r->f),
+                 key, said);
+    else
+        log_info("%s: %s is %d, but the files have no tensors of a NextN layer: it cannot draft",
+                 model_file_path(r->f), key, said);
+}
+
 /* Ends and names ------------------------------------------------------------------------------------ */
 
 static void add_end(reader *r, const char *key, bool valid, int64_t id)
@@ -613,6 +674,9 @@ int deepseek4_config_read(const model_file *f, deepseek4_config *out, foray_erro
     check_fixed(&r);
     check_gguf(&r);
     check_relations(&r);
+    check_ratios(&r);
+    check_formats(&r);
+    check_drafter(&r);
     read_end_ids(&r);
     read_name(&r);
     if (c.kind == MODEL_FILE_GGUF)

@@ -94,21 +94,27 @@ static void look_first(const model_file *f, deepseek4_contents *out)
 
 deepseek4_contents deepseek4_look(const model_file *f)
 {
-    deepseek4_contents out = { .drafter_at = -1 };
+    deepseek4_contents out = { .drafter_at = -1, .experts = DTYPE_UNKNOWN };
+    static const char *const compressed[] = { "compressor", "indexer", NULL };
     bool stage[MODEL_MAX_LAYERS + 1] = { false }, hash[MODEL_MAX_LAYERS + 1] = { false };
     look_first(f, &out);
     for (size_t i = 0; i < model_file_tensor_count(f); i++) {
-        const char *name = model_file_tensor_at(f, i)->name, *rest;
+        const tensor_view *v = model_file_tensor_at(f, i);
+        const char *rest;
         int n;
-        list_kind list = split(name, &n, &rest);
+        list_kind list = split(v->name, &n, &rest);
         bool drafts =
             list == LIST_DRAFTER || (list == LIST_LAYERS && out.drafter_at >= 0 && n >= out.drafter_at);
         if (drafts)
             stage[n] = true;
         else if (list == LIST_LAYERS && n >= out.layers)
             out.layers = n + 1;
-        if (list == LIST_LAYERS && !drafts && strstr(rest, "tid2eid"))
-            hash[n] = true;
+        if (list != LIST_LAYERS || drafts)
+            continue;
+        hash[n] = hash[n] || strstr(rest, "tid2eid");
+        out.compressed[n] = out.compressed[n] || any_of(rest, compressed);
+        if (strstr(rest, ".experts.") && !strstr(rest, "scale"))
+            out.experts = v->type;
     }
     for (int i = 0; i <= MODEL_MAX_LAYERS; i++) {
         out.stages += stage[i];

@@ -15,6 +15,8 @@ typedef struct {
     deepseek4_drafter drafter;
     int stages; /* layers of the drafter */
     bool fp8, int8;
+    dtype experts; /* type of the routed experts' tensors; DTYPE_UNKNOWN: there are none */
+    bool compressed[MODEL_MAX_LAYERS + 1]; /* [layers] the layer has tensors that only ratios above 0 need */
 } deepseek4_contents;
 
 /* Looks at all tensors. */

@@ -125,6 +125,9 @@ static int validate(const model_file *f, const model_config *c, foray_error *err
         return fail(err, FORAY_EFILE,
                     "%s: %d of a head's %d dimensions are to be rotated; an even number of them can be", path,
                     c->rope_dim, c->head_dim);
+    if (c->rope.kind == ROPE_YARN && c->rope.beta_fast < c->rope.beta_slow)
+        return fail(err, FORAY_EFILE, "%s: YaRN's beta_fast is %g, below its beta_slow, %g", path,
+                    c->rope.beta_fast, c->rope.beta_slow);
     if (c->rope.kind == ROPE_YARN && c->rope_theta <= 1)
         return fail(err, FORAY_EFILE, "%s: a rotary base of %g cannot be scaled by yarn", path,
                     c->rope_theta);

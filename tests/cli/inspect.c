@@ -7,8 +7,11 @@
 #include <cmocka.h>
 
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/mem.h"
 #include "support/cli_program.h"
 #include "support/gguf_write.h"
 #include "support/tiny.h"
@@ -113,12 +116,76 @@ static void a_deepseek4_model_says_its_layers_and_drafter(void **state)
     }
 }
 
+/* config.json with one text exchanged. */
+static void edit_config(const char *folder, const char *from, const char *to)
+{
+    const char *path = tiny_path(folder, "config.json");
+    char *text;
+    size_t bytes;
+    assert_int_equal(file_read(path, 1 << 20, &text, &bytes, NULL), 0);
+    char *at = strstr(text, from);
+    assert_non_null(at);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    fprintf(f, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    assert_int_equal(fclose(f), 0);
+    mem_free(MEM_GENERAL, text, bytes + 1);
+}
+
+static int times(const char *text, const char *word)
+{
+    int n = 0;
+    for (const char *p = text; (p = strstr(p, word)); p += strlen(word))
+        n++;
+    return n;
+}
+
+/* S05: a config that announces what the files have not, or not what they have; and settings of a quantisation that is not
+ * there. The files decide; it is said once; what was asked for and is not there is an error. */
+static void what_a_config_says_in_vain_is_said_once(void **state)
+{
+    (void)state;
+    tiny_v4_spec spec = tiny_v4_small();
+    spec.drafter = DEEPSEEK4_NO_DRAFTER;
+    const char *folder = tiny_v4_model(&spec, TINY_V4_PLAIN);
+    edit_config(folder, "\"num_nextn_predict_layers\":0",
+                "\"num_nextn_predict_layers\":1,\"expert_dtype\":\"fp4\","
+                "\"quantization_config\":{\"quant_method\":\"fp8\"}");
+    cli_result r = RUN(NULL, "run", "-m", folder, "--raw", "-p", "hello", "-n", "2");
+    assert_int_equal(r.status, 0);
+    assert_int_equal(times(r.err.data, "num_nextn_predict_layers is 1, but the files have no tensors"), 1);
+    assert_int_equal(times(r.err.data, "expert_dtype fp4 has no effect: the experts are BF16"), 1);
+    assert_int_equal(times(r.err.data, "quantization_config has no effect"), 1);
+    assert_int_equal(times(r.err.data, "speculation ngram"), 1);
+    cli_free(&r);
+    r = RUN(NULL, "run", "-m", folder, "--raw", "-p", "hello", "-n", "2", "--spec", "nextn");
+    assert_int_not_equal(r.status, 0);
+    assert_int_equal(times(r.err.data, "has no NextN layer"), 1);
+    cli_free(&r);
+
+    static const char *const numbers[] = { "0", "3" };
+    for (int i = 0; i < 2; i++) {
+        char said[64], to[64];
+        spec.drafter = DEEPSEEK4_NEXTN;
+        folder = tiny_v4_model(&spec, TINY_V4_PLAIN);
+        snprintf(to, sizeof to, "\"num_nextn_predict_layers\":%s", numbers[i]);
+        snprintf(said, sizeof said, "num_nextn_predict_layers is %s; what drafts is", numbers[i]);
+        edit_config(folder, "\"num_nextn_predict_layers\":1", to);
+        r = RUN(NULL, "run", "-m", folder, "--raw", "-p", "hello", "-n", "2");
+        assert_int_equal(r.status, 0);
+        assert_int_equal(times(r.err.data, said), 1);
+        assert_int_equal(times(r.err.data, "speculation nextn"), 1);
+        cli_free(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_caches_of_a_compressed_model_are_planned),
         cmocka_unit_test(a_deepseek4_model_says_its_layers_and_drafter),
         cmocka_unit_test(types_that_foray_does_not_know_are_listed_by_the_files_name),
+        cmocka_unit_test(what_a_config_says_in_vain_is_said_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

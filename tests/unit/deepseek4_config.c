@@ -200,7 +200,7 @@ static void end_ids_are_those_of_generation(void **state)
     assert_says(&err, "generation.eos_token_id is not a token id below 512");
 }
 
-/* ---- what tensors say ---- */
+/* ---- what tensors say (cases.md S05) ---- */
 
 static void the_drafter_is_told_by_its_tensors(void **state)
 {
@@ -246,7 +246,7 @@ static void every_fault_is_listed_at_once(void **state)
     assert_memory_equal(&c, &before, sizeof c);
 }
 
-/* One change of a good config.json each. */
+/* One change of a good config.json each (cases.md S04, S06 among them). */
 static const struct {
     const char *from, *to, *said;
     int code;
@@ -257,6 +257,14 @@ static const struct {
       FORAY_EFILE },
     { "[0,4,8,0]", "[0,-4,8,0]", "compress_ratios[1] is not a ratio from 0 to 4096", FORAY_EFILE },
     { "[0,4,8,0]", "[0,4,1e9,0]", "compress_ratios[2] is not a ratio", FORAY_EFILE },
+    { "[0,4,8,0]", "[0,0,8,0]", "layer 1 has a compressor, but its ratio is 0", FORAY_EFILE },
+    { "[0,4,8,0]", "[0,0,0,0]",
+      "layer 1 has a compressor, but its ratio is 0; layer 2 has a compressor, but its ratio is 0",
+      FORAY_EFILE },
+    { "[0,4,8,0]", "[0,4,8,0,2]", "compress_ratios[4] is not a ratio: behind the trunk's layers only 0",
+      FORAY_EFILE },
+    { "[0,4,8,0]", "[0,\"4\",8,0]", "compress_ratios[1] is not a ratio from 0 to 4096", FORAY_EFILE },
+    { "[0,4,8,0]", "[0,4.5,8,0]", "compress_ratios[1] is not a ratio from 0 to 4096", FORAY_EFILE },
     { "[0,4,8,0]", "128", "compress_ratios has type integer, expected a list", FORAY_EFILE },
     { "\"num_hidden_layers\":3", "\"num_hidden_layers\":2",
       "num_hidden_layers is 2, but there are tensors of 3 layers", FORAY_EFILE },
@@ -285,6 +293,13 @@ static const struct {
     { "\"type\":\"yarn\"", "\"type\":\"linear\"", "rope scaling of type linear", FORAY_EUNSUPPORTED },
     { "\"type\":\"yarn\",", "", "rope_scaling says no type", FORAY_EFILE },
     { "\"factor\":4,", "", "missing rope_scaling.factor", FORAY_EFILE },
+    { "\"beta_slow\":1", "\"beta_slow\":33", "YaRN's beta_fast is 32, below its beta_slow, 33", FORAY_EFILE },
+    { "\"attention_bias\":false", "\"expert_dtype\":\"int3\"", "expert_dtype is int3; foray runs fp4 and fp8",
+      FORAY_EUNSUPPORTED },
+    { "\"attention_bias\":false", "\"expert_dtype\":4", "expert_dtype has type integer, expected text",
+      FORAY_EFILE },
+    { "\"num_nextn_predict_layers\":1", "\"num_nextn_predict_layers\":-1",
+      "num_nextn_predict_layers is -1; 0 to 256 are possible", FORAY_EFILE },
     { "\"hc_mult\":4", "\"hc_mult\":9", "hc_mult is 9; 1 to 8 are possible", FORAY_EFILE },
     { "\"eos_token_id\":2", "\"eos_token_id\":-1", "eos_token_id is not a token id below 512", FORAY_EFILE },
     { "\"hidden_act\":\"silu\"",
@@ -310,6 +325,22 @@ static void what_is_wrong_or_contradictory_is_said(void **state)
         write_text(path, good, bytes);
     }
     mem_free(MEM_GENERAL, good, bytes + 1);
+}
+
+/* In a file of FP8 with FP4 experts, whose config may say so, or nothing. */
+static void the_experts_type_must_be_what_the_config_says(void **state)
+{
+    (void)state;
+    deepseek4_config c;
+    foray_error err;
+    tiny_v4_spec spec = tiny_v4_default();
+    spec.no_text = true;
+    const char *folder = tiny_v4_model(&spec, TINY_V4_QUANT);
+    edit(folder, "\"expert_dtype\":\"fp4\"", "\"expert_dtype\":\"fp8\"");
+    assert_int_equal(read_config(folder, &c, &err), FORAY_EFILE);
+    assert_says(&err, "expert_dtype is fp8, but the experts' tensors are fp4");
+    edit(folder, "\"expert_dtype\":\"fp8\"", "\"expert_dtype\":null");
+    assert_int_equal(read_config(folder, &c, &err), 0);
 }
 
 /* Latents are rounded in groups of 64 where the file is of that kind. */
@@ -508,6 +539,7 @@ int main(void)
         cmocka_unit_test(the_drafter_is_told_by_its_tensors),
         cmocka_unit_test(every_fault_is_listed_at_once),
         cmocka_unit_test(what_is_wrong_or_contradictory_is_said),
+        cmocka_unit_test(the_experts_type_must_be_what_the_config_says),
         cmocka_unit_test(groups_of_latents_must_be_whole_in_rounded_files),
         cmocka_unit_test(relatives_are_refused_by_name),
         cmocka_unit_test(missing_optional_keys_have_the_familys_values),

@@ -484,6 +484,10 @@ static void rotary_settings_are_read_in_both_spellings(void **state)
                                &a, &err),
                      0);
     assert_true(a.rope.attention_factor == 1);
+    assert_int_equal(
+        read_json(ARCH("LlamaForCausalLM") ",\"rope_scaling\":{" YARN ",\"beta_slow\":17}}", &a, &err),
+        FORAY_EFILE);
+    assert_non_null(strstr(err.text, "beta_fast is 16, below its beta_slow, 17"));
     assert_int_equal(read_json(ARCH("LlamaForCausalLM") ",\"rope_scaling\":null}", &a, &err), 0);
     assert_true(a.rope.kind == ROPE_PLAIN && a.rope_theta == 1e4);
     assert_int_equal(
