@@ -39,6 +39,7 @@ typedef struct {
     uint32_t task;  /* index + 1; 0: none */
     uint32_t words; /* name: task, or what the host did */
     uint16_t lane;
+    uint16_t peer; /* of a wait for a peer: its rank + 1; 0: not known */
 } segment;
 
 /* Why a step is not in the figures. */
@@ -114,6 +115,26 @@ typedef struct {
     int64_t tpot_ns;      /* wall / commit length; 0: unknown */
 } bucket;
 
+/* A collective that stood still until the last rank came to it. */
+typedef struct {
+    int64_t from, until; /* the group's times */
+    uint32_t task;       /* + 1: the collective is one task; 0: an operator over several */
+    int rank;            /* that came last */
+} peer_wait;
+
+/* What waiting for one rank cost, and what that rank did meanwhile (where its file is there and the clocks are aligned). */
+typedef struct {
+    int rank;
+    bool exact;      /* the waits say for whom they are; else by the order of arrival */
+    bool given;      /* what follows is known */
+    int64_t path_ns; /* on the path of the kept steps, sum */
+    int64_t all_ns;  /* of all waits, on the path or beside it */
+    int64_t phases_ns[PHASE_COUNT],
+        stage_ns[PHASE_COUNT]; /* its path in those waits, by account and by stage */
+    int64_t longest_ns;        /* and its longest stretch */
+    uint32_t longest_words;
+} peer_charge;
+
 typedef enum {
     WHAT_NO_GAP,      /* the host is never late before a stage */
     WHAT_NO_PEER,     /* peers are always there */
@@ -172,6 +193,10 @@ typedef struct {
     int64_t clock_offset_ns;         /* how far its clock is ahead */
     int64_t clock_residual_ns;       /* median deviation of the collectives' ends */
     size_t clock_pairs;
+    peer_wait *waits; /* in order of `from` */
+    size_t wait_count, wait_cap;
+    peer_charge *peers; /* the heaviest first */
+    size_t peer_count, peer_cap;
     int64_t peer_late_ns,
         peer_early_ns; /* sum over collectives: how much later, and earlier, it came than the other */
 } analysis;
@@ -183,9 +208,11 @@ static inline segment *path_at(const analysis *a, size_t i)
     return &a->path_chunks[i >> PATH_CHUNK_BITS][i & (PATH_CHUNK - 1)];
 }
 
-/* Analyses a group, with the step records that were read (perhaps none). On error *out is empty. */
-int analyse(store *s, const settled *t, const rules *r, const steps_file *records, uint32_t of_group,
-            analysis *out, foray_error *err);
+/* The tasks of a group, their stages and its steps. On error *out is empty. */
+int analyse_tasks(store *s, const settled *t, const rules *r, uint32_t of_group, analysis *out,
+                  foray_error *err);
+/* Then the path and all figures, with the step records that were read (perhaps none). The analysis stays the caller's. */
+int analyse_path(analysis *a, const rules *r, const steps_file *records, foray_error *err);
 void analysis_free(analysis *a);
 /* Mean commit length of the kept steps that have one; 0: none has. */
 double analysis_mean_commit(const analysis *a);

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "timeline/analysis.h"
 #include "timeline/list.h"
+#include "timeline/ranks.h"
 
 static const int64_t BLOCKING_NS = 1000, DISPATCH_NS = 20000, LATENCY_NS = 100000, PAUSE_NS = 5000;
 
@@ -309,13 +310,35 @@ static uint32_t walk_host(walker *w, uint16_t l, int64_t *at, uint8_t owner, uin
 
 /* ---- the device ------------------------------------------------------------------------------- */
 
+/* Lays down a wait for a peer; rank -1: which one is not known. */
+static int64_t put_peer_wait(walker *w, uint32_t number, int64_t from, int64_t at, int rank, evidence how)
+{
+    const task *x = &w->g->tasks[number - 1];
+    size_t n = w->a->path_count;
+    at = put(w, SEGMENT_PEER_WAIT, from, at, number, x->phase, how, task_event(w->g, x)->name, x->lane);
+    if (w->a->path_count > n && rank >= 0 && rank < UINT16_MAX)
+        path_at(w->a, n)->peer = (uint16_t)(rank + 1);
+    return at;
+}
+
 /* Lays down the part of a task that ends at the cursor. */
 static int64_t put_task(walker *w, uint32_t number, int64_t at)
 {
     const task *x = &w->g->tasks[number - 1];
     uint32_t name = task_event(w->g, x)->name;
+    const peer_wait *late =
+        x->kind == EVENT_COMM || x->kind == EVENT_NOTIFY_WAIT ? ranks_wait_at(w->a, x) : NULL;
+    if (x->kind == EVENT_NOTIFY_WAIT) {
+        int rank = ranks_notifier(w->a, x);
+        return put_peer_wait(w, number, x->start, at, rank >= 0 || late == NULL ? rank : late->rank,
+                             rank >= 0 || late == NULL ? HOW_EXACT : HOW_GOOD);
+    }
+    if (late != NULL) { /* a kernel that waits and transfers: until the last rank came it waited */
+        int64_t until = late->until < at ? late->until : at;
+        at = put(w, SEGMENT_COMM, until, at, number, x->phase, HOW_EXACT, name, x->lane);
+        return put_peer_wait(w, number, x->start, at, late->rank, HOW_GOOD);
+    }
     segment_kind k = x->kind == EVENT_COMM                                      ? SEGMENT_COMM
-                     : x->kind == EVENT_NOTIFY_WAIT                             ? SEGMENT_PEER_WAIT
                      : x->kind == EVENT_WAIT && x->end - x->start > BLOCKING_NS ? SEGMENT_WAIT
                                                                                 : SEGMENT_TASK;
     return put(w, k, x->start, at, number, x->phase, HOW_EXACT, name, x->lane);

@@ -211,6 +211,24 @@ static void add_records(lines *l, const analysis *a)
             verifies > 0 ? (double)verify / (double)verifies / 1e6 : 0.0);
 }
 
+/* For whom this rank waits most. */
+static void add_peers(lines *l, const analysis *a)
+{
+    int64_t all = 0, kept = 0;
+    for (size_t i = 0; i < a->step_count; i++)
+        if (a->steps[i].reason == STEP_KEPT) {
+            all += a->steps[i].peer_ns;
+            kept++;
+        }
+    if (a->peer_count == 0 || a->peers[0].path_ns == 0 || kept == 0)
+        return;
+    const peer_charge *c = &a->peers[0];
+    add(l, "late_peer", (uint64_t)c->path_ns, false,
+        "of %.3f ms per step on the path that wait for peers %.3f wait for rank %d (%s)",
+        (double)(all / kept) / 1e6, (double)(c->path_ns / kept) / 1e6, c->rank,
+        c->exact ? "the waits say so" : "it comes last, by aligned clocks");
+}
+
 /* Other ranks: the offset of the clocks, and who waited for whom. */
 static void add_ranks(lines *l, const analysis *a)
 {
@@ -316,6 +334,7 @@ size_t report_quality(const report *r, size_t which, quality_line *out)
     add_waits(&l, a);
     add_records(&l, a);
     add_ranks(&l, a);
+    add_peers(&l, a);
     return l.count;
 }
 

@@ -365,8 +365,9 @@ static const char WITHOUT_PARENTS[] = "LEFT JOIN (SELECT DISTINCT streamId AS of
                                       "TASK.contextId <> 4294967295 OR p.of_task IS NULL";
 
 /* A communication task has a row per peer in some versions; one name is enough. */
-static const char MOVED[] = "LEFT JOIN (SELECT globalTaskId, MIN(name) AS name FROM COMMUNICATION_TASK_INFO "
-                            "GROUP BY globalTaskId) m ON m.globalTaskId = TASK.globalTaskId";
+static const char MOVED[] =
+    "LEFT JOIN (SELECT globalTaskId, MIN(name) AS name%s FROM COMMUNICATION_TASK_INFO "
+    "GROUP BY globalTaskId) m ON m.globalTaskId = TASK.globalTaskId";
 
 static void read_ascend_tasks(reader *r, const string_table *strings)
 {
@@ -384,9 +385,14 @@ static void read_ascend_tasks(reader *r, const string_table *strings)
     if ((compute && !named) || (comm && !moved_too))
         note_lacking(r, compute && !named ? "COMPUTE_TASK_INFO" : "COMMUNICATION_TASK_INFO",
                      "globalTaskId or name");
-    buf_printf(&sql, ", %s, %s FROM TASK %s %s %s", named ? "c.name" : "NULL", moved_too ? "m.name" : "NULL",
-               named ? "LEFT JOIN COMPUTE_TASK_INFO c ON c.globalTaskId = TASK.globalTaskId" : "",
-               moved_too ? MOVED : "",
+    bool ranks = moved_too && has_column(r, "COMMUNICATION_TASK_INFO", "srcRank") &&
+                 has_column(r, "COMMUNICATION_TASK_INFO", "dstRank");
+    buf_printf(&sql, ", %s, %s, %s FROM TASK %s ", named ? "c.name" : "NULL", moved_too ? "m.name" : "NULL",
+               ranks ? "m.src, m.dst" : "NULL, NULL",
+               named ? "LEFT JOIN COMPUTE_TASK_INFO c ON c.globalTaskId = TASK.globalTaskId" : "");
+    if (moved_too)
+        buf_printf(&sql, MOVED, ranks ? ", MIN(srcRank) AS src, MIN(dstRank) AS dst" : "");
+    buf_printf(&sql, " %s",
                has_column(r, "TASK", "contextId") && has_column(r, "TASK", "streamId") &&
                        has_column(r, "TASK", "taskId")
                    ? WITHOUT_PARENTS
@@ -414,6 +420,8 @@ static void read_ascend_tasks(reader *r, const string_table *strings)
         d->graph = model >= 0 && model != UINT32_MAX ? model : -1;
         d->task_type = type;
         d->collective = moved;
+        d->src_rank = (int32_t)whole(q, 10, -1);
+        d->dst_rank = (int32_t)whole(q, 11, -1);
     }
 }
 

@@ -107,6 +107,8 @@ static void put_segment(const analysis *a, size_t number, const segment *x, int 
     put_text(out, store_lane_name(a->graph.s, x->lane));
     buf_puts(out, ",\"name\":");
     put_text(out, names_text(&a->graph.s->names, x->words));
+    if (x->peer != 0)
+        buf_printf(out, ",\"peer\":%d", x->peer - 1);
     buf_puts(out, "}");
 }
 
@@ -163,6 +165,20 @@ static void put_quality(const report *r, buf *out)
         buf_puts(out, "]}");
     }
     buf_puts(out, "]}");
+}
+
+static void put_peer(const analysis *a, const peer_charge *c, int rank, buf *out)
+{
+    buf_printf(out,
+               "{\"rank\":%d,\"peer\":%d,\"evidence\":\"%s\",\"path_ns\":%" PRId64 ",\"all_ns\":%" PRId64
+               ",\"clock_residual_ns\":%" PRId64 ",\"given\":%s",
+               rank, c->rank, evidence_name(c->exact ? HOW_EXACT : HOW_GOOD), c->path_ns, c->all_ns,
+               a->clock_residual_ns, c->given ? "true" : "false");
+    put_phases(out, "phases_ns", c->phases_ns);
+    put_phases(out, "stages_ns", c->stage_ns);
+    buf_puts(out, ",\"longest\":");
+    put_text(out, names_text(&a->graph.s->names, c->longest_words));
+    buf_printf(out, ",\"longest_ns\":%" PRId64 "}", c->longest_ns);
 }
 
 static void put_symptom(const analysis *a, const symptom *s, int rank, buf *out)
@@ -282,6 +298,14 @@ void report_json(const report *r, buf *out)
                 buf_printf(out, "%" PRId64 "}", w->token_ns);
             else
                 buf_puts(out, "null}");
+        }
+    buf_puts(out, "],\"peers\":[");
+    between = "";
+    for (size_t i = 0; i < r->count; i++)
+        for (size_t k = 0; k < r->analyses[i].peer_count; k++) {
+            buf_puts(out, between);
+            between = ",\n";
+            put_peer(&r->analyses[i], &r->analyses[i].peers[k], r->groups->groups[i].rank, out);
         }
     buf_puts(out, "],\"symptoms\":[");
     put_symptoms(r, out);

@@ -416,6 +416,39 @@ static void put_what_ifs(const analysis *a, buf *out)
     }
 }
 
+/* Who was waited for, and what that rank was doing. */
+static void put_peers(const analysis *a, buf *out)
+{
+    enum { SHOWN = 8 };
+    size_t kept = 0;
+    for (size_t i = 0; i < a->step_count; i++)
+        kept += a->steps[i].reason == STEP_KEPT;
+    if (a->peer_count == 0 || kept == 0)
+        return;
+    buf_puts(out, "\npeers: who was waited for (ms)\n");
+    for (size_t i = 0; i < a->peer_count && i < SHOWN; i++) {
+        const peer_charge *c = &a->peers[i];
+        buf_printf(out, "  rank %d: %.3f per step on the path, %.3f in all waits (%s)", c->rank,
+                   ms(c->path_ns / (int64_t)kept), ms(c->all_ns),
+                   c->exact ? "the waits say so" : "it came last, by aligned clocks");
+        if (!c->given) {
+            buf_puts(out, "; what it did then is not in these files\n");
+            continue;
+        }
+        int top = PHASE_UNATTRIBUTED;
+        for (int p = 0; p < PHASE_COUNT; p++)
+            top = c->phases_ns[p] > c->phases_ns[top] ? p : top;
+        int stage = PHASE_UNATTRIBUTED;
+        for (int p = 0; p < PHASE_COUNT; p++)
+            stage = c->stage_ns[p] > c->stage_ns[stage] ? p : stage;
+        char name[48];
+        report_short_name(names_text(&a->graph.s->names, c->longest_words), name, sizeof name);
+        buf_printf(out, "\n      meanwhile it was in %s of %s (%.3f); its longest stretch: %s %.3f\n",
+                   phase_name((phase)top), phase_name((phase)stage), ms(c->phases_ns[top]), name,
+                   ms(c->longest_ns));
+    }
+}
+
 /* What is wrong, what it costs, and what to look at next. */
 static void put_symptoms(const analysis *a, buf *out)
 {
@@ -503,6 +536,7 @@ void report_text(const report *r, buf *out)
     put_path(r, a, out);
     put_host_work(r, a, out);
     put_forks(a, out);
+    put_peers(a, out);
     put_what_ifs(a, out);
     put_symptoms(a, out);
 }

@@ -51,10 +51,15 @@ int session_finish(session *s, foray_error *err)
         return rc;
     }
     for (; s->made < s->count && rc == FORAY_OK; s->made += rc == FORAY_OK)
-        rc = analyse(&s->input.events, &s->groups, &s->rules, &s->input.steps, (uint32_t)s->made,
-                     &s->analyses[s->made], err);
-    if (rc == FORAY_OK)
+        rc = analyse_tasks(&s->input.events, &s->groups, &s->rules, (uint32_t)s->made, &s->analyses[s->made],
+                           err);
+    if (rc ==
+        FORAY_OK) /* before the paths: a collective's wait for its last rank is known from all of them */
         rc = ranks_align(s->analyses, s->count, err);
+    for (size_t i = 0; i < s->count && rc == FORAY_OK; i++)
+        rc = analyse_path(&s->analyses[i], &s->rules, &s->input.steps, err);
+    if (rc == FORAY_OK)
+        rc = ranks_charge(s->analyses, s->count, err);
     return rc;
 }
 

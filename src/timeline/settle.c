@@ -315,6 +315,10 @@ static int match_planes(store *s, foray_error *err)
                 real->kind = twin->kind == EVENT_COMM ? EVENT_COMM : real->kind;
             twin->kind = EVENT_SPAN;
             real->name = twin->name;
+            event_detail *to = &s->details[real->more - 1];
+            const event_detail *from = store_more(s, twin);
+            to->src_rank = from->src_rank;
+            to->dst_rank = from->dst_rank;
             i++;
             j++;
         } else if (order < 0) {

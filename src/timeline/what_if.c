@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "timeline/analysis.h"
 #include "timeline/list.h"
+#include "timeline/ranks.h"
 
 /* A call that waited: by the end, per lane. shift: how much later (or earlier) it returns in the run being made. */
 typedef struct {
@@ -114,6 +115,13 @@ static void run_call(runner *r, waited_call *c)
     c->shift = (begun > done ? begun : done) + (c->end - x->end) - c->end;
 }
 
+/* Of a kernel that waits for its peers and transfers, how long it waits. */
+static int64_t waits_in(const analysis *a, const task *x)
+{
+    const peer_wait *late = x->kind == EVENT_COMM ? ranks_wait_at(a, x) : NULL;
+    return late == NULL ? 0 : late->until < x->end ? late->until - x->start : x->end - x->start;
+}
+
 static bool without_time(const change *c, const task *x)
 {
     if (c == NULL)
@@ -180,7 +188,8 @@ static void start_task(runner *r, size_t i, const change *c)
 static void end_task(runner *r, size_t i, const change *c)
 {
     const task *x = &r->g->tasks[i];
-    r->end[i] = r->start[i] + (without_time(c, x) ? 0 : x->end - x->start);
+    int64_t waits = c != NULL && c->kind == WHAT_NO_PEER ? waits_in(r->a, x) : 0;
+    r->end[i] = r->start[i] + (without_time(c, x) ? 0 : x->end - x->start - waits);
     if (x->kind == EVENT_WAIT && x->cause != 0) {
         int64_t behind = r->end[x->cause - 1] + (x->end - r->g->tasks[x->cause - 1].end);
         r->end[i] = later(r->start[i], behind);

@@ -142,7 +142,20 @@ static void two_ranks_are_told_apart_and_their_peer_waits_found(void **state)
         assert_int_equal(s.analyses[i].steps[0].phases_ns[PHASE_EXPOSED_COMM],
                          s.analyses[i].steps[0].peer_ns + s.analyses[i].steps[0].transfer_ns);
         assert_true(s.analyses[i].steps[0].peer_ns > 50000000); /* most of the step is waiting for a peer */
+        /* Both wait for rank 5 of eight, whose files are not there: its notifies come last. */
+        assert_int_equal(s.analyses[i].peers[0].rank, 5);
+        assert_true(s.analyses[i].peers[0].exact && !s.analyses[i].peers[0].given);
+        assert_true(s.analyses[i].peers[0].path_ns > s.analyses[i].steps[0].peer_ns * 99 / 100);
     }
+    /* Rank 0's longest wait for rank 1 takes 5 615.7 us, beside one for rank 5 that takes 78 764.6: off the path. */
+    const peer_charge *one = NULL;
+    for (size_t k = 0; k < s.analyses[0].peer_count; k++)
+        if (s.analyses[0].peers[k].rank == 1)
+            one = &s.analyses[0].peers[k];
+    assert_non_null(one);
+    assert_true(one->given && one->exact);
+    assert_in_range(one->all_ns, 5615692, 5800000);
+    assert_true(one->path_ns < 200000);
     session_free(&s);
 }
 
