@@ -40,10 +40,14 @@ static double bandwidth_share(const bench_row *r, double median_ms)
     return r->bytes_touched * runs / (median_ms / 1e3) / r->read_bandwidth;
 }
 
-/* Operations that were done against what the machine can do. */
-static double compute_share(const bench_row *r, double median_ms)
+/* Operations that were done against what the machine could do just before and just after: over all samples. Neighbours
+ * change the one as they change the other. */
+static bench_spread compute_share(const bench_row *r)
 {
-    return r->operations / (median_ms / 1e3) / r->compute_peak;
+    double share[BENCH_MOST_SAMPLES];
+    for (int i = 0; i < r->samples; i++)
+        share[i] = r->operations / (r->ms[i] / 1e3) / ((r->compute[i] + r->compute[i + 1]) / 2);
+    return bench_spread_of(share, r->samples);
 }
 
 static double granted(const bench_row *r)
@@ -108,8 +112,11 @@ static void markdown(const bench_setting *s, const bench_row *rows, int count, b
         buf_puts(out, " | ");
         if (share > 0)
             buf_printf(out, "%.2f of %.1f GB/s", share, r->read_bandwidth / 1e9);
-        else if (r->operations > 0 && r->compute_peak > 0)
-            buf_printf(out, "%.2f of %.0f GOP/s", compute_share(r, spread.median), r->compute_peak / 1e9);
+        else if (r->operations > 0 && r->compute[0] > 0) {
+            const bench_spread computed = compute_share(r);
+            buf_printf(out, "%.2f (%.2f – %.2f) of %.0f GOP/s", computed.median, computed.low, computed.high,
+                       bench_spread_of(r->compute, r->samples).median / 1e9);
+        }
         buf_puts(out, " | ");
         if (r->ratio > 0)
             buf_printf(out, "%.3f (%.3f – %.3f)", r->ratio, r->ratio_low, r->ratio_high);
@@ -197,9 +204,9 @@ static void json_row(const bench_setting *s, const bench_row *r, buf *out)
     json_number("bytes_touched", r->bytes_touched, out);
     json_number("read_bandwidth", r->read_bandwidth, out);
     json_number("bandwidth_share", share, out);
-    if (r->operations > 0 && r->compute_peak > 0) {
-        json_number("compute_peak", r->compute_peak, out);
-        json_number("compute_share", compute_share(r, ms.median), out);
+    if (r->operations > 0 && r->compute[0] > 0) {
+        json_number("compute_peak", bench_spread_of(r->compute, r->samples).median, out);
+        json_number("compute_share", compute_share(r).median, out);
     }
     if (r->ratio > 0) {
         json_number("ratio", r->ratio, out);

@@ -17,10 +17,11 @@ typedef struct {
     int n_prompt, n_gen, n_depth, n_rows, n_requests;
     double ms[BENCH_MOST_SAMPLES];
     int samples;
-    double tokens;         /* per sample: for tokens per second */
-    double bytes_touched;  /* per token or round; 0: not known */
-    double operations;     /* of one sample's matmuls, two per weight and row; 0: not counted */
-    double compute_peak;   /* operations/s of the same run: f32, or int8 for quantised weights */
+    double tokens;        /* per sample: for tokens per second */
+    double bytes_touched; /* per token or round; 0: not known */
+    double operations;    /* of one sample, two per multiply-add of matrices and attention; 0: not counted */
+    /* Operations/s in registers, measured before the first sample and behind each: f32, or int8 for quantised weights. */
+    double compute[BENCH_MOST_SAMPLES + 1];
     double read_bandwidth; /* B2 of the same run, bytes/s; 0: not measured */
     /* verify rows: to the round of one row; sd rows: speed against plain, with its interval. */
     double ratio, ratio_low, ratio_high;

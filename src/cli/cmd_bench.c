@@ -46,7 +46,6 @@ typedef struct {
     team *team;
     peaks *peaks;
     bool quantised;
-    double compute[BENCH_MOST_SAMPLES];   /* peak, measured between repetitions of a prompt row */
     double bandwidth[BENCH_MOST_SAMPLES]; /* B2, measured between repetitions */
     int bandwidths;
     foray_error *err;
@@ -130,6 +129,12 @@ static foray_request_config plain_request(const int32_t *ids, int prompt, int n)
                                     .logprobs = -1 };
 }
 
+/* What products of this model's kind run at where they need nothing from memory. */
+static double compute_peak(bench *b)
+{
+    return b->quantised ? peaks_int8(b->peaks, b->setting.threads) : peaks_fma(b->peaks, b->setting.threads);
+}
+
 /* ---- pp, tg, pg ------------------------------------------------------------------------------ */
 
 static int bench_prompt_row(bench *b, int n, int depth)
@@ -138,19 +143,18 @@ static int bench_prompt_row(bench *b, int n, int depth)
     bench_row *r = add_row(b, "pp", n, depth);
     if (!r)
         return b->err->code;
-    int rc = engine_time_prefill(b->engine, depth, n, &ns, b->err); /* warm */
+    double products = 0;
+    int rc = engine_time_prefill(b->engine, depth, n, &ns, &products, b->err); /* warm */
+    r->n_prompt = n;
+    r->tokens = n;
+    r->operations = 2 * products;
+    r->compute[0] = compute_peak(b);
     for (int i = 0; i < b->reps && rc == 0; i++) {
-        rc = engine_time_prefill(b->engine, depth, n, &ns, b->err);
+        rc = engine_time_prefill(b->engine, depth, n, &ns, &products, b->err);
         if (rc != 0)
             break;
         r->ms[r->samples++] = ns / 1e6;
-        r->n_prompt = n;
-        r->tokens = n;
-        r->operations =
-            2 * foray_engine_info(b->engine).products_per_token * n; /* the head is for the last row only */
-        b->compute[i] =
-            b->quantised ? peaks_int8(b->peaks, b->setting.threads) : peaks_fma(b->peaks, b->setting.threads);
-        r->compute_peak = bench_spread_of(b->compute, i + 1).median;
+        r->compute[r->samples] = compute_peak(b);
         measure_bandwidth(b);
     }
     return rc;

@@ -24,8 +24,9 @@ int engine_time_rows(foray_engine *e, int depth, const int *rows, int count, int
  * The cache is filled with random entries, not with a prompt that was read. */
 int engine_time_depths(foray_engine *e, const int *depth, int count, int repeats, double *ns, int stride,
                        foray_error *err);
-/* timing.c: time of reading n prompt tokens after `depth` others, logits of the last one included. */
-int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, foray_error *err);
+/* timing.c: time of reading n prompt tokens after `depth` others, logits of the last one included, and the multiply-adds of
+ * that: matrices and attention, without the head. */
+int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, double *products, foray_error *err);
 
 /* The graph of rounds of `requests` requests and at most `rows` rows, as JSON (device.h, graph_json). */
 int engine_graph_json(foray_engine *e, int requests, int rows, buf *out, foray_error *err);

@@ -120,7 +120,7 @@ static int time_prefill(foray_engine *e, const int32_t *ids, int depth, int n, d
     return rc;
 }
 
-int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, foray_error *err)
+int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, double *products, foray_error *err)
 {
     if (depth < 0 || n < 1 || depth > e->context - n)
         return fail(err, FORAY_ELIMIT, "a prompt of %d tokens after %d others: the context holds %d", n,
@@ -134,6 +134,7 @@ int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, foray_err
     int rc = cache_reserve_extend(e->cache, e->slots, 0, depth + n, err);
     if (rc == 0)
         rc = time_prefill(e, ids, depth, n, ns, err);
+    *products = e->model->info.products * n + model_attention_products(e->model, depth, n);
     cache_release(e->cache, e->slots);
     mem_free(MEM_GENERAL, ids, bytes);
     return rc;

@@ -95,7 +95,8 @@ static kernel_cost live_attention(const args_attention *a)
         const row_span *s = &a->spans[i];
         int last = s->first_position + s->rows;
         double seen = a->window && a->window < last ? a->window : last;
-        cost.flops += 4.0 * s->rows * a->heads * d * seen;
+        double each = a->window && a->window < last ? a->window : last - (s->rows - 1) / 2.0;
+        cost.flops += 4.0 * s->rows * a->heads * d * each;
         cost.bytes += 4.0 * seen * a->kv.kv_heads * d + 8.0 * s->rows * a->heads * d;
     }
     return cost;

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-enum { STREAMS = 4, STEPS = 1 << 21, BARRIERS = 2000, MAX_TEAM = 256 };
+enum { STREAMS = 4, STEPS = 1 << 23, BARRIERS = 2000, MAX_TEAM = 256 };
 
 typedef struct {
     uint64_t value;

@@ -534,3 +534,17 @@ int deepseek4_nextn(const deepseek4 *m, const pass *p, const cache *c, int rows,
     head(&t, picked, &m->nextn->collapse, m->nextn->norm, m->nextn->head);
     return t.rc;
 }
+
+double deepseek4_attention_products(const deepseek4 *m, int first, int rows)
+{
+    const deepseek4_config *c = &m->config;
+    double seen = 0, indexed = 0;
+    for (int layer = 0; layer < c->layers; layer++)
+        for (int p = first; p < first + rows; p++) {
+            const int ratio = c->ratio[layer], groups = ratio ? (p + 1) / ratio : 0;
+            seen += (p + 1 < c->window ? p + 1 : c->window) +
+                    (ratio == 4 && groups > c->index_top ? c->index_top : groups);
+            indexed += ratio == 4 ? groups : 0;
+        }
+    return 2.0 * c->heads * c->head_dim * seen + 1.0 * c->index_heads * c->index_dim * indexed;
+}

@@ -127,4 +127,6 @@ int deepseek4_nextn(const deepseek4 *m, const pass *p, const cache *c, int rows,
                     bool from_self, const entry_rows *self, const int32_t *head_slot, stream *s,
                     foray_error *err);
 
+double deepseek4_attention_products(const deepseek4 *m, int first, int rows); /* see model.h */
+
 #endif

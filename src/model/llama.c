@@ -205,3 +205,13 @@ int llama_head(const llama *m, const pass *p, int heads, stream *s, foray_error 
     matmul(&t, &m->head, p->hidden, m->output_norm, NULL, EPILOGUE_STORE, p->logits, m->config.vocab);
     return t.rc;
 }
+
+double llama_attention_products(const llama *m, int first, int rows)
+{
+    const model_config *c = &m->config;
+    double seen = 0;
+    for (int layer = 0; layer < c->layers; layer++)
+        for (int p = first; p < first + rows; p++)
+            seen += c->window[layer] && c->window[layer] < p + 1 ? c->window[layer] : p + 1;
+    return 2.0 * c->heads * c->head_dim * seen;
+}

@@ -67,4 +67,6 @@ int llama_trunk(const llama *m, const pass *p, const cache *c, int rows, int spa
 /* Launches the head over the rows named in p->head_row: hidden and logits. */
 int llama_head(const llama *m, const pass *p, int heads, stream *s, foray_error *err);
 
+double llama_attention_products(const llama *m, int first, int rows); /* see model.h */
+
 #endif

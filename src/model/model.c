@@ -126,6 +126,12 @@ int model_distinct_experts(const model *m, const pass *p)
     return sum;
 }
 
+double model_attention_products(const model *m, int first, int rows)
+{
+    return m->llama ? llama_attention_products(m->llama, first, rows)
+                    : deepseek4_attention_products(m->deepseek4, first, rows);
+}
+
 int model_head(const model *m, const pass *p, int heads, stream *s, foray_error *err)
 {
     return m->llama ? llama_head(m->llama, p, heads, s, err) : deepseek4_head(m->deepseek4, p, heads, s, err);

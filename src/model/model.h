@@ -65,6 +65,10 @@ int model_trunk(const model *m, const pass *p, const cache *c, int rows, int spa
 /* Experts that had rows in the last trunk pass, all layers added up; 0: the family has none. Nothing is in flight. */
 int model_distinct_experts(const model *m, const pass *p);
 
+/* Multiply-adds of attention that `rows` rows at positions first, first + 1, … of one request need: what they see, times
+ * queries and values (and the indexer's keys). */
+double model_attention_products(const model *m, int first, int rows);
+
 /* Launches the head over the rows named in p->head_row, at most `heads`: p->logits. */
 int model_head(const model *m, const pass *p, int heads, stream *s, foray_error *err);
 
