@@ -145,7 +145,6 @@ static void make_ready(executor *x, task *t, int waited_event, int64_t now, task
     t->ready_ns = now;
     if (t->impl) {
         ready_push(&x->ready, t, t->priority);
-        atomic_store_explicit(&x->ready_count, x->ready.count, memory_order_relaxed);
         executor_rouse(x);
         return;
     }

@@ -49,12 +49,14 @@ typedef struct {
 } worker;
 
 struct executor {
-    /* What idle workers watch. */
-    _Alignas(64) _Atomic uint64_t open; /* bit per slot that is in use */
-    _Atomic int ready_count;            /* of the heap */
+    /* What idle workers watch: written only when there is something for them, since every write takes the line from
+     * those who watch. */
+    _Alignas(64) _Atomic uint64_t open; /* bit per slot whose tiles are shared out */
+    _Atomic int ready_count;            /* of the heap, as of the last unlock */
 
     _Alignas(64) _Atomic int lock;
     ready_heap ready; /* locked */
+    uint64_t taken;   /* locked: bit per slot that is in use */
     queued *freed;    /* locked: launches that are over */
     uint64_t tickets; /* locked */
     uint64_t serials; /* locked */
@@ -107,7 +109,7 @@ static inline void executor_unlock(executor *x)
 void executor_complete(executor *x, task *t, int64_t now);
 /* Locked: takes note that sleepers must be woken; unlock with executor_unlock_wake then. */
 void executor_rouse(executor *x);
-/* Unlocks, then wakes those who sleep if somebody asked for it. */
+/* Tells how many tasks are ready, unlocks, then wakes those who sleep if somebody asked for it. */
 void executor_unlock_wake(executor *x);
 
 /* The next number of the scripted order. Locked. */

@@ -39,6 +39,8 @@ void executor_unlock_wake(executor *x)
 {
     bool wake = x->wake;
     x->wake = false;
+    if (atomic_load_explicit(&x->ready_count, memory_order_relaxed) != x->ready.count)
+        atomic_store_explicit(&x->ready_count, x->ready.count, memory_order_relaxed);
     executor_unlock(x);
     if (wake)
         futex_wake_all(&x->wake_word);
@@ -59,15 +61,13 @@ static int take_slot(executor *x)
         return -1;
     int at = x->shuffle_seed ? (int)(executor_draw(x) % (uint32_t)x->ready.count) : 0;
     task *t = ready_take(&x->ready, at);
-    atomic_store_explicit(&x->ready_count, x->ready.count, memory_order_relaxed);
-    uint64_t open = atomic_load_explicit(&x->open, memory_order_relaxed);
-    int i = __builtin_ctzll(~open);
+    int i = __builtin_ctzll(~x->taken);
     assert(i < x->threads);
     slot *s = &x->slots[i];
     s->task = t;
     atomic_store_explicit(&s->opening, 1, memory_order_relaxed);
     atomic_store_explicit(&s->serial, ++x->serials, memory_order_relaxed);
-    atomic_store_explicit(&x->open, open | 1ull << i, memory_order_relaxed);
+    x->taken |= 1ull << i;
     return i;
 }
 
@@ -144,6 +144,8 @@ static bool open_slot(worker *w, int i)
     int shares = atomic_load_explicit(&x->active, memory_order_relaxed);
     atomic_store_explicit(&s->done, 0, memory_order_relaxed);
     atomic_store_explicit(&s->shares, shares, memory_order_relaxed);
+    /* Before the shares: whoever claims the last tile clears it again. */
+    atomic_fetch_or_explicit(&x->open, 1ull << i, memory_order_relaxed);
     for (int j = 0; j < shares; j++) {
         uint64_t next = (uint64_t)s->tiles * j / shares, end = (uint64_t)s->tiles * (j + 1) / shares;
         atomic_store_explicit(&s->share[j], end << 32 | next, memory_order_release);
@@ -231,7 +233,9 @@ static int finish_slot(worker *w, int i)
         write_record(r, t, now);
     executor_lock(x);
     s->task = NULL;
-    atomic_fetch_and_explicit(&x->open, ~(1ull << i), memory_order_relaxed);
+    x->taken &= ~(1ull << i);
+    if (s->tiles > 1)
+        atomic_fetch_and_explicit(&x->open, ~(1ull << i), memory_order_relaxed);
     executor_complete(x, t, now);
     int next = may_take(w) ? take_slot(x) : -1;
     executor_unlock_wake(x);
@@ -264,7 +268,7 @@ bool worker_turn(worker *w)
         return false;
     executor_lock(x);
     int i = take_slot(x);
-    executor_unlock(x);
+    executor_unlock_wake(x);
     if (i < 0)
         return false;
     worker_resume(w);
@@ -314,9 +318,8 @@ void worker_resume(worker *w)
 /* Locked: is there a tile to claim, or will there be in a moment? */
 static bool tiles_left(executor *x)
 {
-    uint64_t open = atomic_load_explicit(&x->open, memory_order_relaxed);
-    for (; open; open &= open - 1) {
-        slot *s = &x->slots[__builtin_ctzll(open)];
+    for (uint64_t taken = x->taken; taken; taken &= taken - 1) {
+        slot *s = &x->slots[__builtin_ctzll(taken)];
         /* Published before `opening` is cleared, and so seen by the loop below. */
         if (atomic_load_explicit(&s->opening, memory_order_acquire))
             return true;

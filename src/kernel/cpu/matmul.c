@@ -12,6 +12,7 @@
 enum {
     TILE_BYTES = 128 << 10,      /* of weights, where there is that much */
     SMALL_TILE_BYTES = 32 << 10, /* small matrices: so many that workers can share them evenly … */
+    HALVED_BYTES = 24 << 10,     /* … of this size: two */
     SMALL_TILES = 8,             /* … but no more than this; large ones: a multiple of four */
     MANY_TILE_BYTES = 512 << 10, /* of weights, for many rows … */
     MANY_TILES = 16,             /* … where that still makes so many tiles, blocks of rows counted */
@@ -42,12 +43,20 @@ static int div_up(int a, int b)
     return (a + b - 1) / b;
 }
 
-/* Ranges of a matrix's weights. Few rows: of the size above, in multiples of four where there are
- * many. Many rows: larger ones, so that a block of rows is not fetched again and again for a few weights each; there
+/* Whether a type's own dot takes these weights and activations (see matmul.h). */
+static bool has_dot(const packed_weight *w)
+{
+    return !scaled_is(w->type) || w->form == ACTIVATION_I8 || (w->form == ACTIVATION_F8 && w->ordinary);
+}
+
+/* Ranges of a matrix's weights. Few rows: of the size above (what has to be widened takes as long as f32 would), in
+ * multiples of four where there are many. Many rows: larger ones, so that a block of rows is not fetched again and again for a few weights each; there
  * are blocks enough to share. */
 static int wanted_tiles(const packed_weight *w, int rows, int row_blocks)
 {
-    const int small = (int)(w->bytes / SMALL_TILE_BYTES);
+    const size_t small_bytes = has_dot(w) ? w->bytes : sizeof(float) * (size_t)w->rows * (size_t)w->cols;
+    const int tiles = (int)(small_bytes / SMALL_TILE_BYTES);
+    const int small = tiles < 2 && small_bytes >= HALVED_BYTES ? 2 : tiles;
     const int large = (int)((w->bytes + TILE_BYTES - 1) / TILE_BYTES + 3) / 4 * 4;
     if (rows > MATMUL_MAX_PANEL) {
         const int share = div_up(MANY_TILES, row_blocks), fit = (int)(w->bytes / MANY_TILE_BYTES);
@@ -68,9 +77,11 @@ static plan make_plan(const args_matmul *a)
     p.block_rows = div_up(div_up(p.rows, p.row_blocks), MATMUL_MAX_PANEL) * MATMUL_MAX_PANEL;
     p.row_blocks = div_up(p.rows, p.block_rows);
 
-    /* Tiles of whole bundles: four groups where there are many, two otherwise. */
+    /* Tiles of whole bundles: four groups where there are many, two otherwise, single units of what has few. */
     const int wanted = wanted_tiles(w, p.rows, p.row_blocks);
-    const int bundle = w->groups / 16 >= wanted ? MATMUL_STREAMS : 2;
+    const int bundle = w->groups / 16 >= wanted  ? MATMUL_STREAMS
+                       : w->groups / 2 >= wanted ? 2
+                                                 : p.groups_per_unit;
     p.units = w->groups / p.groups_per_unit;
     p.step = bundle / p.groups_per_unit;
     p.steps = div_up(p.units, p.step);
@@ -168,12 +179,6 @@ static void dot_widened(const matmul_walk *t, const matmul_dot *job)
         piece.ahead = 0;
         t->ops->dot[DTYPE_F32](&piece);
     }
-}
-
-/* Whether a type's own dot takes these weights and activations (see matmul.h). */
-static bool has_dot(const packed_weight *w)
-{
-    return !scaled_is(w->type) || w->form == ACTIVATION_I8 || (w->form == ACTIVATION_F8 && w->ordinary);
 }
 
 static void run_dot(const matmul_walk *t, const matmul_dot *job)
