@@ -32,7 +32,8 @@ typedef struct {
     int32_t *head_slot;  /* [max_requests] */
     int32_t *sample_position, *token;
     float *logprob;
-    const sample_params **params;
+    const sample_params **params; /* [max_requests] the request's, or of a first draft: */
+    sample_params *first_params;  /* [max_requests] the same, and its probability too */
     sample_history *history;
 
     /* By slot: rows done, the draft that they gave, and how sure it was. */
@@ -70,6 +71,11 @@ static void add_head(nextn *d, plan_member *m, int drafted)
     d->head_slot[h] = s->slot;
     d->sample_position[h] = position;
     d->params[h] = &s->params[position < s->min_count];
+    if (drafted == 0) { /* whether or not the request asks for it: it is the signal */
+        d->first_params[h] = *d->params[h];
+        d->first_params[h].want_logprob = 1;
+        d->params[h] = &d->first_params[h];
+    }
     d->history[h] = (sample_history) { .tokens = s->tokens,
                                        .count = s->count,
                                        .prompt = s->prompt,
@@ -333,8 +339,8 @@ static void destroy(drafter *base)
     if (d->pool)
         graph_pool_destroy(d->pool);
     model_pass_destroy(d->config.model, v, &d->pass);
-    void *buffers[] = { d->self,  d->slot_entry, d->head_slot, d->sample_position,
-                        d->token, d->logprob,    d->params,    d->history };
+    void *buffers[] = { d->self,    d->slot_entry, d->head_slot,    d->sample_position, d->token,
+                        d->logprob, d->params,     d->first_params, d->history };
     pass_free_buffers(v, buffers, sizeof buffers / sizeof *buffers);
     mem_free(MEM_GENERAL, d->done, d->slot_bytes);
     mem_free(MEM_GENERAL, d, sizeof *d);
@@ -358,6 +364,7 @@ static int create_buffers(nextn *d, foray_error *err)
     BUFFER(token, heads, 1);
     BUFFER(logprob, heads, 1);
     BUFFER(params, heads, 1);
+    BUFFER(first_params, heads, 1);
     BUFFER(history, heads, 1);
 #undef BUFFER
     for (size_t i = 0; rc == 0 && i < slots; i++)

@@ -44,12 +44,6 @@ static int write_models(void **state)
     return 0;
 }
 
-static void some_ids(int seed, int n, int vocab, int32_t *ids)
-{
-    for (int i = 0; i < n; i++)
-        ids[i] = (int32_t)(rng_philox((uint32_t)i, 0, 0, 0, (uint32_t)seed, 4).word[0] % (uint32_t)vocab);
-}
-
 /* ---- rows ---- */
 
 static int hash_row(void *user, size_t position, const float *logits)
@@ -75,7 +69,7 @@ static void chunks_threads_and_instruction_sets_give_the_same_bits(void **state)
     static const char *const isas[] = { "avx2", "avx512", "portable" };
     enum { N = 200, FEW = 3 };
     int32_t ids[N];
-    some_ids(1, N, 60, ids);
+    random_ids(1, N, 60, ids);
     for (int which = 0; which < 2; which++) {
         uint64_t expected = 0;
         for (int i = 0; i < (which == 0 ? 3 : 2); i++) /* the reference is slow */
@@ -144,7 +138,7 @@ static void rows_among_others_have_the_bits_of_rows_alone(void **state)
         poison_pages(s.cache);
         int vocab = s.model->info.vocab;
         for (int r = 0; r < REQUESTS; r++) {
-            some_ids(r, MOST, vocab, ids[r]);
+            random_ids(r, MOST, vocab, ids[r]);
             for (int at = 0, n; at < from[r]; at += n) {
                 n = from[r] - at < 32 ? from[r] - at : 32;
                 stack_rows(&s, s.model, r, ids[r], at, n, NULL);
@@ -176,43 +170,6 @@ static foray_request_config asking(const int32_t *ids, int n, int most)
     return c;
 }
 
-/* What is visible of a request is what a fresh prefill of its tokens leaves in another slot. */
-static void assert_fresh_cache(stack *s, foray_request r, int other)
-{
-    const sequence *q = batch_find(s->batch, r)->sequence;
-    if (q->slot < 0 || q->computed == 0)
-        return;
-    for (int at = 0, n; at < q->computed; at += n) {
-        n = q->computed - at < s->config.prefill_chunk ? q->computed - at : s->config.prefill_chunk;
-        stack_rows(s, s->model, other, q->tokens, at, n, NULL);
-    }
-    if (cache_digest(s->cache, q->slot, q->computed) != cache_digest(s->cache, other, q->computed))
-        fail_msg("%d tokens: another cache than a fresh prefill", q->computed);
-    cache_release(s->cache, other);
-}
-
-static int step(stack *s)
-{
-    request *const *delivered;
-    int count;
-    foray_error err = { 0 };
-    int active = batch_step(s->batch, &delivered, &count, &err);
-    if (active < 0)
-        fail_msg("%s", err.text);
-    return active;
-}
-
-/* The plain text of a prompt. */
-static void plain_text(stack *s, const foray_request_config *c, int32_t *out)
-{
-    int count;
-    foray_request r = stack_submit(s, c);
-    stack_run(s);
-    memcpy(out, stack_tokens(s, r, &count), sizeof *out * (size_t)c->max_tokens);
-    assert_int_equal(count, c->max_tokens);
-    batch_release(s->batch, r);
-}
-
 /* Verify 6 rows, accept 0 to 5, wherever a group of 4, 16 or 128 or a ring ends: rings of 8 + 64 tokens (window, guard)
  * and of 4, 16 or 128 + 64 have ends at 68, 72, 80, 144, 192. */
 static void rejected_rows_leave_no_trace(void **state)
@@ -233,10 +190,10 @@ static void rejected_rows_leave_no_trace(void **state)
     for (int p = 0; p < cache_pools(s.cache); p++)
         ringed += cache_pool(s.cache, p)->ring == 72;
     assert_true(ringed > 0); /* or the lengths above are others */
-    some_ids(3, MOST, vocab, ids);
+    random_ids(3, MOST, vocab, ids);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i += STRIDE) {
         foray_request_config c = asking(ids, lengths[i], TEXT);
-        plain_text(&plain, &c, said);
+        stack_text(&plain, &c, said);
         for (int accept = 0; accept <= 5; accept++) {
             for (int k = 0; k < TEXT; k++)
                 script[k] = (k - 1) % 6 == accept ? (said[k] + 1) % vocab : said[k];
@@ -244,14 +201,14 @@ static void rejected_rows_leave_no_trace(void **state)
             c.script_count = TEXT;
             foray_request r = stack_submit(&s, &c);
             bool first = true;
-            while (step(&s) > 0) {
+            while (stack_step(&s) > 0) {
                 const plan_member *m = &round_get_plan(s.round)->member[0];
                 bool now = first && m->keep == 5;
                 if (now)
                     assert_int_equal(m->accepted, accept);
                 first = first && !now;
                 if (now || STRIDE == 1)
-                    assert_fresh_cache(&s, r, 1);
+                    stack_assert_fresh(&s, r, 1);
             }
             assert_false(first);
             int count;
@@ -281,14 +238,14 @@ static void prompts_around_groups_of_128_and_beyond_every_ring(void **state)
                                 .drafter = "nextn",
                                 .spec_budget = 3 });
     poison_pages(s.cache);
-    some_ids(5, MOST, s.model->info.vocab, ids);
+    random_ids(5, MOST, s.model->info.vocab, ids);
     for (int i = 0; i < 5; i++) {
         foray_request_config c = asking(ids, lengths[i], TEXT);
-        plain_text(&plain, &c, said);
+        stack_text(&plain, &c, said);
         foray_request r = stack_submit(&s, &c);
-        for (int steps = 0; step(&s) > 0; steps++)
+        for (int steps = 0; stack_step(&s) > 0; steps++)
             if (steps % STRIDE == 0)
-                assert_fresh_cache(&s, r, 1);
+                stack_assert_fresh(&s, r, 1);
         int count;
         memcpy(got, stack_tokens(&s, r, &count), sizeof got);
         assert_memory_equal(got, said, sizeof said);
@@ -314,19 +271,6 @@ static bool pause_often(void *user, const round_plan *p)
     return pause;
 }
 
-/* The drafts that are made right behind a prompt of the first n tokens of a text. */
-static void first_drafts(stack *s, const int32_t *tokens, int n, draft *out)
-{
-    foray_request_config c = asking(tokens, n, 8);
-    foray_request r = stack_submit(s, &c);
-    while (step(s) > 0 && round_get_plan(s->round)->phase == PHASE_PREFILL)
-        ;
-    const round_plan *p = round_get_plan(s->round);
-    assert_int_equal(p->phase, PHASE_TARGET_VERIFY);
-    *out = p->member[0].draft;
-    batch_release(s->batch, r);
-}
-
 /* Whatever rounds it was left out of, and whichever drafts were rejected before, it drafts what it would draft if the
  * text so far were a prompt: first tokens, later ones and how sure it is. */
 static void drafts_after_a_pause_are_those_without_one(void **state)
@@ -342,19 +286,19 @@ static void drafts_after_a_pause_are_those_without_one(void **state)
     stack_open(&s, small, c);
     poison_pages(s.cache);
     poison_pages(fresh.cache);
-    some_ids(6, MOST, s.model->info.vocab, ids);
+    random_ids(6, MOST, s.model->info.vocab, ids);
     round_hooks hooks = { .user = &u, .pause = pause_often };
     round_set_hooks(s.round, &hooks);
     for (int n = 1; n < 140; n += 45 * STRIDE) {
         foray_request_config config = asking(ids, n, TEXT);
         foray_request r = stack_submit(&s, &config);
-        for (int before = 0; step(&s) > 0; before = batch_find(s.batch, r)->sequence->computed) {
+        for (int before = 0; stack_step(&s) > 0; before = batch_find(s.batch, r)->sequence->computed) {
             const round_plan *p = round_get_plan(s.round);
             const plan_member *m = &p->member[0];
             if (p->phase != PHASE_TARGET_VERIFY || m->draft.count < 3)
                 continue;
             draft expected;
-            first_drafts(&fresh, m->sequence->tokens, before, &expected);
+            stack_first_drafts(&fresh, m->sequence->tokens, before, &expected);
             assert_int_equal(m->draft.count, expected.count);
             assert_int_equal(m->draft.signal, expected.signal);
             if (memcmp(m->draft.tokens, expected.tokens, sizeof(int32_t) * 3) != 0)
@@ -392,9 +336,9 @@ static void requests_wait_for_pages_and_lose_nothing(void **state)
                                 .spec_budget = 2 });
     foray_request handle[REQUESTS];
     for (int i = 0; i < REQUESTS; i++) {
-        some_ids(20 + i, MOST, s.model->info.vocab, ids[i]);
+        random_ids(20 + i, MOST, s.model->info.vocab, ids[i]);
         foray_request_config c = asking(ids[i], i % 2 ? 9 + i : 520 + i, TEXT);
-        plain_text(&plain, &c, said[i]);
+        stack_text(&plain, &c, said[i]);
         handle[i] = stack_submit(&s, &c);
     }
     foray_error err;
@@ -403,7 +347,7 @@ static void requests_wait_for_pages_and_lose_nothing(void **state)
     assert_int_equal(request_create(&c, &s.limits, &r, &err), FORAY_ELIMIT);
     assert_int_equal(cache_check_length(s.cache, cache_max_length(s.cache) + 1, &err), FORAY_ELIMIT);
     int most_at_once = 0, waited = 0;
-    while (step(&s) > 0) {
+    while (stack_step(&s) > 0) {
         int runs = 0;
         for (int i = 0; i < REQUESTS; i++) {
             const request *q = batch_find(s.batch, handle[i]);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/rng.h"
+
 foray_engine *engine_open(const char *golden, foray_config config)
 {
     char path[512];
@@ -45,6 +47,12 @@ foray_request_config request_of(const int32_t *prompt, int n, int max_tokens)
                                     .max_tokens = max_tokens,
                                     .sampling = { .top_p = 1, .repeat_penalty = 1, .seed = 1 },
                                     .logprobs = 0 };
+}
+
+void random_ids(int seed, int n, int vocab, int32_t *ids)
+{
+    for (int i = 0; i < n; i++)
+        ids[i] = (int32_t)(rng_philox((uint32_t)i, 0, 0, 0, (uint32_t)seed, 4).word[0] % (uint32_t)vocab);
 }
 
 /* Adds one event to its text. */

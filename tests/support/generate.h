@@ -37,6 +37,9 @@ foray_request_config request_of(const int32_t *prompt, int n, int max_tokens);
 /* The golden ids of a model: [*count], static. */
 const int32_t *golden_ids(const char *golden, int *count);
 
+/* ids[n] below vocab, which the seed decides. */
+void random_ids(int seed, int n, int vocab, int32_t *ids);
+
 /* Runs one request to its end and releases it. */
 void generate(foray_engine *e, const foray_request_config *config, text *out);
 /* Runs n requests together, submitting the i-th after `every` further steps. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "model/deepseek4.h"
 #include "spec/nextn.h"
 
 enum { PAGE_ROWS = 16 };
@@ -48,6 +49,8 @@ void stack_open(stack *s, const char *path, stack_config c)
         .drafter = true,
     };
     check(model_load(s->file, &mo, &s->model, &err), &err);
+    if (c.page_tokens)
+        s->model->deepseek4->shape.page_tokens = c.page_tokens;
     pool_desc pools[CACHE_MAX_POOLS];
     int pool_count = model_pools(s->model, round_most_rows(c.prefill_chunk), pools);
     check(cache_create(s->device, pools, pool_count, c.slots, c.context, c.cache_tokens, &s->cache, &err),
@@ -103,14 +106,34 @@ foray_request stack_submit(stack *s, const foray_request_config *config)
     return r->handle;
 }
 
-int stack_run(stack *s)
+int stack_step(stack *s)
 {
     request *const *delivered;
-    int count, steps = 0;
-    foray_error err;
-    while (batch_step(s->batch, &delivered, &count, &err) > 0)
+    int count;
+    foray_error err = { 0 };
+    int active = batch_step(s->batch, &delivered, &count, &err);
+    if (active < 0)
+        fail_msg("%s", err.text);
+    return active;
+}
+
+int stack_run(stack *s)
+{
+    int steps = 1;
+    while (stack_step(s) > 0)
         steps++;
-    return steps + 1;
+    return steps;
+}
+
+void stack_text(stack *s, const foray_request_config *config, int32_t *out)
+{
+    int count;
+    foray_request r = stack_submit(s, config);
+    stack_run(s);
+    const int32_t *tokens = stack_tokens(s, r, &count);
+    assert_int_equal(count, config->max_tokens);
+    memcpy(out, tokens, sizeof *out * (size_t)count);
+    batch_release(s->batch, r);
 }
 
 void stack_rows(stack *s, const model *m, int slot, const int32_t *ids, int from, int n, float *logits)
@@ -139,6 +162,37 @@ void stack_rows(stack *s, const model *m, int slot, const int32_t *ids, int from
         check(stream_sync(main, &err), &err);
         memcpy(logits + (size_t)row * vocab, p->logits, sizeof(float) * vocab * (size_t)heads);
     }
+}
+
+void stack_first_drafts(stack *s, const int32_t *tokens, int n, draft *out)
+{
+    foray_request_config c = { .prompt = tokens,
+                               .prompt_count = (size_t)n,
+                               .max_tokens = DRAFT_MAX + 2,
+                               .ignore_eos = true,
+                               .sampling = { .top_p = 1, .repeat_penalty = 1 },
+                               .logprobs = -1 };
+    foray_request r = stack_submit(s, &c);
+    while (stack_step(s) > 0 && round_get_plan(s->round)->phase == PHASE_PREFILL)
+        ;
+    const round_plan *p = round_get_plan(s->round);
+    assert_int_equal(p->phase, PHASE_TARGET_VERIFY);
+    *out = p->member[0].draft;
+    batch_release(s->batch, r);
+}
+
+void stack_assert_fresh(stack *s, foray_request r, int other)
+{
+    const sequence *q = batch_find(s->batch, r)->sequence;
+    if (q->slot < 0 || q->computed == 0)
+        return;
+    for (int at = 0, n; at < q->computed; at += n) {
+        n = q->computed - at < s->config.prefill_chunk ? q->computed - at : s->config.prefill_chunk;
+        stack_rows(s, s->model, other, q->tokens, at, n, NULL);
+    }
+    if (cache_digest(s->cache, q->slot, q->computed) != cache_digest(s->cache, other, q->computed))
+        fail_msg("%d tokens: another cache than a fresh prefill", q->computed);
+    cache_release(s->cache, other);
 }
 
 void poison_pages(const cache *c)

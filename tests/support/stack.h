@@ -26,6 +26,7 @@ typedef struct {
     int spec_budget;       /* 0: by cost */
     const char *drafter;   /* NULL: none */
     bool eager;
+    int page_tokens;    /* tokens of a page of growing entries (DeepSeek-V4 type models); 0: as usual */
     bool act_quant_off; /* activations are not rounded, whatever the model file says */
 } stack_config;
 
@@ -48,13 +49,23 @@ void stack_close(stack *s);
 
 /* Queues a request that can be. */
 foray_request stack_submit(stack *s, const foray_request_config *config);
+/* One step; returns how many requests are active. */
+int stack_step(stack *s);
 /* Steps until nothing waits or runs. Returns the number of steps. */
 int stack_run(stack *s);
+/* All max_tokens tokens of a request: submitted, run and released. out: [max_tokens] */
+void stack_text(stack *s, const foray_request_config *config, int32_t *out);
 
 /* Rows [from, from + n) of ids, as one span of a slot, through a model by hand, whatever the slot's entries before `from`
  * are: pages are reserved, the pass's activations stay as the last row left them. `m` is s->model or a shortened copy of
  * it. logits: [n, vocab], or NULL. Nothing may be in flight. */
 void stack_rows(stack *s, const model *m, int slot, const int32_t *ids, int from, int n, float *logits);
+
+/* The drafts that are made right behind a prompt of the first n tokens of a text. Nothing else runs. */
+void stack_first_drafts(stack *s, const int32_t *tokens, int n, draft *out);
+
+/* What is visible of a running request is what a fresh prefill of its tokens leaves in the slot `other`, which is free. */
+void stack_assert_fresh(stack *s, foray_request r, int other);
 
 /* Fills every page with its pool's poison: what nobody has written is no number that could pass for one. */
 void poison_pages(const cache *c);
