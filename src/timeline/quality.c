@@ -65,6 +65,10 @@ static const struct {
     { FAULT_OVERLAP, "overlapping_tasks", false, "%N tasks start while another one runs on their stream" },
     { FAULT_DUPLICATE, "duplicate_tasks", false,
       "%N communication tasks stand twice in the file and count once" },
+    { FAULT_ASYNC, "async_ranges", false,
+      "%N async ranges whose names no rule knows (requests, queues): not used" },
+    { FAULT_COUNTERS, "counters", false, "%N counter samples: not used" },
+    { FAULT_INSTANTS, "instants", false, "%N instants: not used" },
     { FAULT_BAD_ESCAPES, "bad_escapes", false, "%N backslashes that JSON does not know: kept as they are" },
 };
 

@@ -2,7 +2,7 @@
  * debug dump of an ACL graph.
  *
  * Only what stands in the event itself is used here; what needs the whole file (process names that come last, the
- * class of a call's name) is left to settle.c. Counters, instants and autograd arrows are passed over.
+ * class of a call's name) is left to settle.c. Counters and instants are counted; autograd's arrows are passed over.
  * Threads: one at a time per store.
  */
 #include <inttypes.h>
@@ -17,10 +17,12 @@
 #include "timeline/read.h"
 #include "timeline/scan.h"
 
-/* A begin whose end has not come yet. */
+/* A begin whose end has not come yet. An async range is closed by category and id, on any thread. */
 typedef struct {
     uint32_t event;
+    uint32_t cat, id; /* of an async range */
     uint16_t lane;
+    bool async;
 } open_event;
 
 typedef struct {
@@ -321,7 +323,7 @@ static void take_complete(reader *r, const scan_event *e)
     }
 }
 
-static void take_begin(reader *r, const scan_event *e)
+static void take_begin(reader *r, const scan_event *e, bool async)
 {
     size_t before = r->s->count;
     scan_event begin = *e;
@@ -331,25 +333,37 @@ static void take_begin(reader *r, const scan_event *e)
         return;
     event *opened = store_event(r->s, before);
     opened->flags |= EVENT_UNFINISHED;
+    open_event o = { .event = (uint32_t)before, .lane = opened->lane, .async = async };
+    if (async) { /* settle.c asks the rules whether it is an annotation */
+        opened->kind = EVENT_ANNOTATION;
+        opened->flags |= EVENT_ASYNC;
+        o.cat = text_of(r, &e->cat);
+        o.id = text_of(r, &e->id);
+    }
     if (list_reserve(&r->open, &r->open_cap, r->open_count + 1, sizeof *r->open))
-        r->open[r->open_count++] = (open_event) { .event = (uint32_t)before, .lane = opened->lane };
+        r->open[r->open_count++] = o;
     else
         r->s->failed = true;
 }
 
-/* An end closes the latest open event of its lane, or the latest of its own name where it has one. */
-static void take_end(reader *r, const scan_event *e)
+/* An end closes the latest open event of its lane, or the latest of its own name where it has one; of an async range that of
+ * its category and id. */
+static void take_end(reader *r, const scan_event *e, bool async)
 {
+    enum { LOOK_BACK = 4096 };
     int64_t ts;
     if (!decimal_ns(e->ts.text, e->ts.bytes, 3, &ts) || e->ts.kind == 0) {
         count_fault(r, FAULT_BAD_TIME, e->offset);
         return;
     }
     int l = find_lane(r, e);
-    uint32_t name = text_of(r, &e->name);
-    for (size_t i = r->open_count; i-- > 0;) {
-        event *opened = store_event(r->s, r->open[i].event);
-        if (r->open[i].lane != l || (name != 0 && opened->name != name) || opened->start > ts)
+    uint32_t name = text_of(r, &e->name), cat = async ? text_of(r, &e->cat) : 0,
+             id = async ? text_of(r, &e->id) : 0;
+    for (size_t i = r->open_count; i-- > 0 && i + LOOK_BACK >= r->open_count;) {
+        const open_event *o = &r->open[i];
+        event *opened = store_event(r->s, o->event);
+        if (o->async != async || (async ? o->cat != cat || o->id != id : o->lane != l) ||
+            (name != 0 && opened->name != name) || opened->start > ts)
             continue;
         opened->dur = ts - opened->start;
         opened->flags &= (uint8_t)~EVENT_UNFINISHED;
@@ -393,12 +407,30 @@ static void take(reader *r, const scan_event *e)
         take_flow(r, e);
         break;
     case 'B':
-        take_begin(r, e);
+        take_begin(r, e, false);
         break;
     case 'E':
-        take_end(r, e);
+        take_end(r, e, false);
         break;
-    default: /* counters, instants, async ranges, samples */
+    case 'b': /* ranges that belong to no thread's stack: as they are written now, and as they were */
+    case 'S':
+        take_begin(r, e, true);
+        break;
+    case 'e':
+    case 'F':
+        take_end(r, e, true);
+        break;
+    case 'C':
+        count_fault(r, FAULT_COUNTERS, e->offset);
+        break;
+    case 'i':
+    case 'I':
+    case 'n':
+    case 'T':
+    case 'p':
+        count_fault(r, FAULT_INSTANTS, e->offset);
+        break;
+    default: /* arrows' middles, samples, objects, … */
         break;
     }
 }

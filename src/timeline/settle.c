@@ -134,6 +134,7 @@ typedef struct {
     const rules *r;
     uint8_t *call;    /* [names] event_kind + 1 of a call so named; 0: not asked yet */
     uint8_t *is_comm; /* [names] 1 no, 2 yes; 0: not asked yet */
+    uint8_t *is_step; /* the same: does it mark a step or a stage? */
     size_t names;
 } classes;
 
@@ -149,6 +150,17 @@ static event_kind call_kind(classes *c, uint32_t name)
     if (c->call[name] == 0)
         c->call[name] = (uint8_t)(classify_call(lane_text(c->s, name)) + 1);
     return (event_kind)(c->call[name] - 1);
+}
+
+/* Async ranges are annotations where a rule knows their name; the others belong to requests and queues, not to a thread. */
+static void take_async(classes *c, event *e, part *p)
+{
+    const char *name = store_name(c->s, e);
+    if (c->is_step[e->name] == 0)
+        c->is_step[e->name] =
+            rules_find(c->r, RULE_STEP, name) != NULL || rules_find(c->r, RULE_STAGE, name) != NULL ? 2 : 1;
+    e->kind = c->is_step[e->name] == 2 ? EVENT_ANNOTATION : EVENT_OTHER;
+    p->faults[FAULT_ASYNC] += e->kind == EVENT_OTHER;
 }
 
 static event_kind ascend_kind(classes *c, const event *e, const lane *l)
@@ -180,9 +192,11 @@ static void find_kinds(classes *c)
     for (size_t i = 0; i < s->count; i++) {
         event *e = store_event(s, i);
         const lane *l = &s->lanes[e->lane];
-        const part *p = &s->parts[l->part];
+        part *p = &s->parts[l->part];
         if (p->format == FORMAT_UNKNOWN)
             e->kind = EVENT_OTHER; /* a file that was refused */
+        else if ((e->flags & EVENT_ASYNC) != 0)
+            take_async(c, e, p);
         else if (p->format == FORMAT_ASCEND)
             e->kind = (uint8_t)ascend_kind(c, e, l);
         else if (e->kind == EVENT_CALL)
@@ -566,12 +580,13 @@ int settle(store *s, const rules *r, settled *out, foray_error *err)
     uint32_t *alias = mem_alloc(MEM_RECORDS, t.lanes * sizeof *alias);
     c.call = mem_alloc_zeroed(MEM_RECORDS, c.names);
     c.is_comm = mem_alloc_zeroed(MEM_RECORDS, c.names);
+    c.is_step = mem_alloc_zeroed(MEM_RECORDS, c.names);
     t.lane_group = mem_alloc_zeroed(MEM_RECORDS, t.lanes * sizeof *t.lane_group);
     t.order = mem_alloc(MEM_RECORDS, t.events * sizeof *t.order);
     t.first = mem_alloc(MEM_RECORDS, (t.lanes + 1) * sizeof *t.first);
     int rc = FORAY_OK;
-    if (alias == NULL || c.call == NULL || c.is_comm == NULL || t.lane_group == NULL || t.order == NULL ||
-        t.first == NULL || s->failed) {
+    if (alias == NULL || c.call == NULL || c.is_comm == NULL || c.is_step == NULL || t.lane_group == NULL ||
+        t.order == NULL || t.first == NULL || s->failed) {
         rc = fail(err, FORAY_ENOMEM, "out of memory for %zu events", s->count);
         goto done;
     }
@@ -589,6 +604,7 @@ done:
     mem_free(MEM_RECORDS, alias, t.lanes * sizeof *alias);
     mem_free(MEM_RECORDS, c.call, c.names);
     mem_free(MEM_RECORDS, c.is_comm, c.names);
+    mem_free(MEM_RECORDS, c.is_step, c.names);
     if (rc != FORAY_OK)
         settle_free(&t);
     else

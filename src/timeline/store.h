@@ -58,7 +58,7 @@ static inline bool event_is_work(unsigned kind)
     return (kind >= EVENT_KERNEL && kind <= EVENT_COMM) || kind == EVENT_HOST_TASK;
 }
 
-enum { EVENT_UNFINISHED = 1, EVENT_ABSURD = 2, EVENT_DUPLICATE = 4 };
+enum { EVENT_UNFINISHED = 1, EVENT_ABSURD = 2, EVENT_DUPLICATE = 4, EVENT_ASYNC = 8 };
 
 typedef struct {
     int64_t start, dur; /* ns */
@@ -131,6 +131,9 @@ typedef enum {
     FAULT_UNRESOLVED,  /* blocking waits whose record was not found */
     FAULT_LOST_TASKS,  /* the recorder itself says that it lost some */
     FAULT_CAPTURE,     /* the file shows graph capture */
+    FAULT_ASYNC,       /* async ranges that no rule knows */
+    FAULT_COUNTERS,    /* samples of counters */
+    FAULT_INSTANTS,    /* events without duration */
     FAULT_NO_COLUMN,   /* columns that a table of a database lacks */
     FAULT_COUNT
 } fault;

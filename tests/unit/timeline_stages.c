@@ -25,19 +25,37 @@ static int64_t replay_graph(trace_make *m, const char *node, int64_t call, int64
     return start + nodes * (each + gap) - gap;
 }
 
+/* How the server says what it does: not at all, or by ranges of one of the forms that the format has. */
+typedef enum { SAYS_NOTHING, SAYS_RANGES, SAYS_ASYNC, SAYS_OLD_ASYNC } manner;
+
+/* A range of the host; async ones by an id of their own, their end on another thread. */
+static void annotate(trace_make *m, manner how, const char *name, int64_t start, int64_t dur)
+{
+    static int id;
+    char line[256];
+    if (how == SAYS_RANGES)
+        trace_make_host(m, "user_annotation", name, 7, start, dur, 0);
+    id++;
+    for (int end = 0; end < 2 && how > SAYS_RANGES; end++) {
+        snprintf(line, sizeof line,
+                 "{\"ph\":\"%c\",\"cat\":\"step\",\"id\":\"0x%x\",\"name\":\"%s\",\"pid\":4242,\"tid\":%d,"
+                 "\"ts\":%lld}",
+                 how == SAYS_ASYNC ? "be"[end] : "SF"[end], id, name, end == 0 ? 7 : 8,
+                 (long long)(start + end * dur) / US);
+        trace_make_line(m, line);
+    }
+}
+
 /* A steady run: draft graph, verify graph, two eager kernels of accept and commit, extend graph; host ahead of the device. */
-static void make_run(trace_make *m, bool annotated)
+static void make_run(trace_make *m, manner how)
 {
     int64_t at = 1000 * US, host = 0;
     for (int k = 0; k < ROUNDS; k++) {
         int64_t correlation = 100 + k * 10;
         host = at - 900 * US;
-        if (annotated) {
-            trace_make_host(m, "user_annotation", "draft", 7, host, 100 * US, 0);
-            trace_make_host(m, "user_annotation", "step[TARGET_VERIFY bs=8]", 7, host + 110 * US, 200 * US,
-                            0);
-            trace_make_host(m, "user_annotation", "draft_extend", 7, host + 400 * US, 100 * US, 0);
-        }
+        annotate(m, how, "draft", host, 100 * US);
+        annotate(m, how, "step[TARGET_VERIFY bs=8]", host + 110 * US, 200 * US);
+        annotate(m, how, "draft_extend", host + 400 * US, 100 * US);
         int64_t end =
             replay_graph(m, "nextn", host + 10 * US, 20 * US, at, DRAFT_NODES, 10 * US, 0, correlation);
         end = replay_graph(m, "layer", host + 120 * US, 150 * US, end + 5 * US, VERIFY_NODES, 20 * US, 1 * US,
@@ -52,17 +70,19 @@ static void make_run(trace_make *m, bool annotated)
     }
 }
 
-static void check_run(bool annotated)
+static void check_run(manner how)
 {
     trace_make m;
     session s;
     trace_make_open(&m, 1, 0);
-    make_run(&m, annotated);
+    make_run(&m, how);
     trace_make_analysed(&m, &s);
     const analysis *a = &s.analyses[0];
-    assert_int_equal(a->boundary, annotated ? BOUNDARY_ANNOTATION : BOUNDARY_GRAPH);
+    assert_int_equal(a->boundary, how != SAYS_NOTHING ? BOUNDARY_ANNOTATION : BOUNDARY_GRAPH);
     assert_int_equal(a->step_count, ROUNDS);
     assert_int_equal(a->sums_wrong, 0);
+    assert_int_equal(a->phases_annotated,
+                     how != SAYS_NOTHING ? ROUNDS * (DRAFT_NODES + VERIFY_NODES + EXTEND_NODES) : 0);
     const step *x = &a->steps[4];
     int64_t draft = DRAFT_NODES * 10 * US, verify = VERIFY_NODES * 21 * US - US,
             extend = EXTEND_NODES * 12 * US;
@@ -94,13 +114,51 @@ static void check_run(bool annotated)
 static void annotated_rounds_are_told_apart(void **state)
 {
     (void)state;
-    check_run(true);
+    check_run(SAYS_RANGES);
 }
 
 static void replays_without_annotations_are_told_apart_by_size_and_order(void **state)
 {
     (void)state;
-    check_run(false);
+    check_run(SAYS_NOTHING);
+}
+
+static void async_ranges_mark_stages_as_others_do(void **state)
+{
+    (void)state;
+    check_run(SAYS_ASYNC);
+    check_run(SAYS_OLD_ASYNC);
+}
+
+/* Requests' lifetimes, counters and instants are no stage of any thread: said, and nothing changes. */
+static void what_is_not_used_is_counted(void **state)
+{
+    (void)state;
+    trace_make m;
+    session s;
+    trace_make_open(&m, 1, 0);
+    make_run(&m, SAYS_RANGES);
+    annotate(&m, SAYS_ASYNC, "request 17", 0, 9000 * US);
+    annotate(&m, SAYS_OLD_ASYNC, "request 18", 10, 9000 * US);
+    trace_make_line(
+        &m, "{\"ph\":\"b\",\"cat\":\"request\",\"id\":5,\"name\":\"cut\",\"pid\":4242,\"tid\":7,\"ts\":5}");
+    trace_make_line(
+        &m, "{\"ph\":\"e\",\"cat\":\"other\",\"id\":5,\"name\":\"cut\",\"pid\":4242,\"tid\":7,\"ts\":9}");
+    trace_make_line(
+        &m, "{\"ph\":\"n\",\"cat\":\"request\",\"id\":5,\"name\":\"token\",\"pid\":4242,\"tid\":7,\"ts\":6}");
+    for (int i = 0; i < 3; i++)
+        trace_make_line(&m,
+                        "{\"ph\":\"C\",\"name\":\"memory\",\"pid\":4242,\"ts\":5,\"args\":{\"bytes\":7}}");
+    trace_make_analysed(&m, &s);
+    const part *p = &s.input.events.parts[0];
+    assert_int_equal(p->faults[FAULT_ASYNC], 3);
+    assert_int_equal(p->faults[FAULT_COUNTERS], 3);
+    assert_int_equal(p->faults[FAULT_INSTANTS], 1);
+    assert_int_equal(p->faults[FAULT_UNPAIRED], 2); /* a begin without end, and an end without begin */
+    assert_int_equal(s.analyses[0].step_count, ROUNDS);
+    assert_int_equal(s.analyses[0].steps[4].phases_ns[PHASE_UNATTRIBUTED], 0);
+    session_free(&s);
+    trace_make_free(&m);
 }
 
 static void a_users_rules_come_first(void **state)
@@ -111,7 +169,7 @@ static void a_users_rules_come_first(void **state)
     foray_error err;
     buf text = { 0 };
     trace_make_open(&m, 1, 0);
-    make_run(&m, false);
+    make_run(&m, SAYS_NOTHING);
     trace_make_text(&m, 0, 1, 0, &text);
     assert_int_equal(session_open("mine", "kernel something_eager commit\n", &s, &err), FORAY_OK);
     assert_int_equal(session_add_text(&s, "made.json", text.data, text.len, &err), FORAY_OK);
@@ -127,6 +185,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(annotated_rounds_are_told_apart),
         cmocka_unit_test(replays_without_annotations_are_told_apart_by_size_and_order),
+        cmocka_unit_test(async_ranges_mark_stages_as_others_do),
+        cmocka_unit_test(what_is_not_used_is_counted),
         cmocka_unit_test(a_users_rules_come_first),
     };
     return cmocka_run_group_tests_name("unit_timeline_stages", tests, NULL, NULL);
