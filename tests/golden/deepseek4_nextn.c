@@ -170,7 +170,7 @@ static void read_prompt(bench *b, int n, int32_t *all)
     nextn_rows(b, 0, n, all + 1, false);
 }
 
-/* drafts: [DRAFTS]; the first follows the prompt's last row, the others the layer's own streams. */
+/* drafts: [DRAFTS]; the first follows the prompt's last row, the others the layer's own streams (cases.md Q04). */
 static void self_feed(bench *b, int n, int32_t *drafts)
 {
     const float *logits = floats(b, "selffed.logits", DRAFTS - 1, VOCAB);

@@ -114,7 +114,7 @@ static void a_prompts_last_logits_do_not_depend_on_speculation(void **state)
     foray_close(e);
 }
 
-/* A04, A05: any number of drafts, several requests at once: one text. More than a drafter may be asked for is refused. */
+/* A04, A05, Q04: any number of drafts, several requests at once: one text. More than a drafter may be asked for is refused. */
 static void the_number_of_drafts_changes_nothing(void **state)
 {
     (void)state;

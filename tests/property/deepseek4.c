@@ -170,21 +170,21 @@ static foray_request_config asking(const int32_t *ids, int n, int most)
     return c;
 }
 
-/* Verify 6 rows, accept 0 to 5, wherever a group of 4, 16 or 128 or a ring ends: rings of 8 + 64 tokens (window, guard)
+/* D02, D04: verify 6 rows, accept 0 to 5, wherever a group of 4, 16 or 128 or a ring ends: rings of 8 + 64 tokens (window, guard)
  * and of 4, 16 or 128 + 64 have ends at 68, 72, 80, 144, 192. */
 static void rejected_rows_leave_no_trace(void **state)
 {
     (void)state;
-    static const int lengths[] = { 2,  3,  4,  6,  11, 13,  14,  15,  16,  63,  65,  67,  70,
-                                   71, 72, 76, 79, 80, 123, 125, 126, 127, 128, 143, 190, 191 };
+    static const int lengths[] = { 2,  3,  4,  6,  11,  13,  14,  15,  16,  63,  65,  67,  70, 71,
+                                   72, 76, 79, 80, 123, 125, 126, 127, 128, 143, 190, 191, 255 };
     enum { TEXT = 14 };
     static int32_t ids[MOST];
     int32_t said[TEXT], script[TEXT], got[TEXT];
     stack plain, s;
-    stack_open(&plain, small, (stack_config) { .context = 256, .prefill_chunk = 64 });
+    stack_open(&plain, small, (stack_config) { .context = 288, .prefill_chunk = 64 });
     stack_open(&s, small,
                (stack_config) {
-                   .slots = 2, .context = 256, .prefill_chunk = 64, .drafter = "script", .spec_budget = 5 });
+                   .slots = 2, .context = 288, .prefill_chunk = 64, .drafter = "script", .spec_budget = 5 });
     poison_pages(s.cache);
     int vocab = s.model->info.vocab, ringed = 0;
     for (int p = 0; p < cache_pools(s.cache); p++)
@@ -221,6 +221,7 @@ static void rejected_rows_leave_no_trace(void **state)
     stack_close(&s);
 }
 
+/* D10: chunks of 3 and of 256 tokens, between which rings are longer by as much: every row sees its window and no more. */
 static void prompts_around_groups_of_128_and_beyond_every_ring(void **state)
 {
     (void)state;

@@ -1,8 +1,16 @@
 /* P6: whichever allocation fails, through load, prompt and 20 steps: an error, no leak, and the next one works. */
-#include "support/generate.h"
+#include "support/stack.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
 #include "base/mem.h"
+#include "support/generate.h"
 #include "support/tiny.h"
+#include "support/tiny_v4.h"
+
+#include <cmocka.h> /* last: its macro fail() hides ours */
 
 /* Opens, generates, closes; false when some call said that memory had run out. */
 static bool live_once(const char *path)
@@ -62,10 +70,74 @@ static void any_failed_allocation_is_an_error_and_leaves_nothing(void **state)
     assert_true(failures > 30);
 }
 
+/* Runs until nothing is active; returns how many rounds verified drafts, and how many of them were not replayed. */
+static int run(stack *s, int *eager)
+{
+    int rounds = 0;
+    *eager = 0;
+    for (int active = 1; active > 0;) {
+        active = stack_step(s);
+        const round_plan *p = round_get_plan(s->round);
+        rounds += p->phase == PHASE_TARGET_VERIFY;
+        *eager += p->phase == PHASE_TARGET_VERIFY && strncmp(p->route, "graph:", 6) != 0;
+    }
+    return rounds;
+}
+
+/* Whichever allocation fails while the graphs for two requests are captured, of the round or of the drafter: their rounds run
+ * eagerly with the same text, and those of one request go on being replayed. */
+static void a_capture_that_fails_concerns_its_own_key(void **state)
+{
+    (void)state;
+    enum { TEXT = 30 };
+    tiny_v4_spec spec = tiny_v4_small();
+    spec.no_text = true;
+    char path[512];
+    int refused = 0, eager, count;
+    int32_t ids[5], said[TEXT];
+    int64_t captures = 1;
+    snprintf(path, sizeof path, "%s", tiny_v4_model(&spec, TINY_V4_PLAIN));
+    log_set_level(LOG_QUIET);
+    for (int64_t n = 0; n <= captures; n += n < 4 || n > captures - 8 ? 1 : captures / 16) {
+        stack s;
+        stack_open(&s, path, (stack_config) { .slots = 2, .drafter = "nextn", .spec_budget = 2 });
+        random_ids(1, 5, s.model->info.vocab, ids);
+        foray_request_config c = request_of(ids, 5, TEXT);
+        c.ignore_eos = true;
+        stack_text(&s, &c, said); /* captures what one request needs */
+        foray_request r[2] = { stack_submit(&s, &c), stack_submit(&s, &c) };
+        for (int i = 0; i < 3; i++) /* two prompts, and a round of one between them */
+            stack_step(&s);
+        int64_t before = mem_get_stats().calls;
+        mem_fail_nth(n, false);
+        stack_step(&s);
+        mem_fail_nth(0, false);
+        assert_int_equal(round_get_plan(s.round)->members, 2);
+        if (n == 0)
+            captures = mem_get_stats().calls - before;
+        run(&s, &eager);
+        assert_int_equal(eager > 0, n > 0);
+        refused += eager > 0;
+        for (int i = 0; i < 2; i++) {
+            assert_memory_equal(stack_tokens(&s, r[i], &count), said, sizeof said);
+            assert_int_equal(count, TEXT);
+            batch_release(s.batch, r[i]);
+        }
+        r[0] = stack_submit(&s, &c);
+        assert_true(run(&s, &eager) > 3);
+        assert_int_equal(eager, 0);
+        batch_release(s.batch, r[0]);
+        stack_close(&s);
+    }
+    log_set_level(LOG_NORMAL);
+    assert_true(captures > 8 && refused > 8);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_failed_allocation_is_an_error_and_leaves_nothing),
+        cmocka_unit_test(a_capture_that_fails_concerns_its_own_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -484,6 +484,7 @@ static void faults_of_gguf_keys_are_said(void **state)
 
 /* ---- frequencies ---- */
 
+/* cases.md O04: each kind of layer has its own; kernel_rope takes them on to far positions. */
 static void frequencies_are_those_of_the_published_models(void **state)
 {
     (void)state;

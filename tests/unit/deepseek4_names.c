@@ -486,6 +486,27 @@ static bool two_rows_per_byte(changed *t)
     return true;
 }
 
+static bool fewer_drafter_ids(changed *t)
+{
+    bool head = strcmp(t->name, "mtp.0.head.weight") == 0,
+         embed = strstr(t->name, "mtp.0.emb.tok_emb") != NULL;
+    if (head || embed) {
+        t->shape[0] -= 8;
+        t->bytes -= 8 * t->bytes / 256;
+    }
+    return true;
+}
+
+/* Q01, Q03: a drafter's own head and embedding are for the target's ids, all of them and no others. */
+static void the_drafters_ids_are_the_targets(void **state)
+{
+    (void)state;
+    foray_error err;
+    assert_int_equal(check_w8a8(fewer_drafter_ids, &err), FORAY_EFILE);
+    assert_says(&err, "mtp.0.head.weight is BF16 [248, 128], expected [256, 128]");
+    assert_says(&err, "mtp.0.emb.tok_emb.weight is BF16 [248, 128], expected [256, 128]");
+}
+
 static void int8_needs_its_scale_and_no_offset(void **state)
 {
     (void)state;
@@ -558,6 +579,7 @@ int main(void)
         cmocka_unit_test(many_faults_are_counted),
         cmocka_unit_test(a_hash_table_may_only_name_experts_that_exist),
         cmocka_unit_test(other_schemes_are_refused_by_name),
+        cmocka_unit_test(the_drafters_ids_are_the_targets),
         cmocka_unit_test(int8_needs_its_scale_and_no_offset),
         cmocka_unit_test(fp8_and_fp4_need_their_scales),
         cmocka_unit_test(running_out_of_memory_is_an_error),

@@ -285,6 +285,7 @@ static void arrays_that_promise_too_much_are_refused_without_memory(void **state
     }
 }
 
+/* cases.md S04. */
 static void tokenizer_arrays_of_a_wrong_type_or_length_are_refused(void **state)
 {
     (void)state;
