@@ -414,13 +414,9 @@ static uint32_t leave_task(walker *w, uint32_t number, int64_t *at)
         size_t e = task_graph_ended_by(g, x->start);
         while (e > 0 && (!event_is_work(g->tasks[g->by_end[e - 1]].kind) || g->by_end[e - 1] == number - 1))
             e--;
-        if (e == 0) {
-            *at = put(w, SEGMENT_UNKNOWN, w->floor, *at, number, x->phase, HOW_NONE, task_event(g, x)->name,
-                      x->lane);
+        *at = put_gap(w, number, NULL, HOW_NONE, e == 0 ? w->floor : g->tasks[g->by_end[e - 1]].end, *at);
+        if (e == 0)
             return 0;
-        }
-        *at = put(w, SEGMENT_UNKNOWN, g->tasks[g->by_end[e - 1]].end, *at, number, x->phase, HOW_NONE,
-                  task_event(g, x)->name, x->lane);
         return g->by_end[e - 1] + 1;
     }
     bool other = by_cause >= by_before;

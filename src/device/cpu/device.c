@@ -62,6 +62,14 @@ void device_close(device *d)
     mem_free(MEM_DEVICE, d, sizeof *d);
 }
 
+void device_set_kernels(device *d, const kernel_table *table)
+{
+    if (table == NULL) /* there was one of that name when the device opened */
+        (void)kernel_table_get(d->table->name, &table, NULL);
+    assert(table->lanes == d->table->lanes);
+    d->table = table;
+}
+
 const char *device_isa(const device *d)
 {
     return d->table->name;
