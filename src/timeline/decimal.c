@@ -1,6 +1,8 @@
 /* decimal.c: decimal text to integers. */
 #include "timeline/decimal.h"
 
+#include <string.h>
+
 typedef unsigned __int128 wide;
 
 enum { MOST_DIGITS = 36, MOST_EXPONENT = 40 };
@@ -8,6 +10,25 @@ enum { MOST_DIGITS = 36, MOST_EXPONENT = 40 };
 static bool is_digit(char c)
 {
     return (unsigned char)(c - '0') < 10;
+}
+
+/* The value of eight digits at p, worked out side by side; false where they are not all digits. */
+static inline bool eight_digits(const char *p, uint64_t *out)
+{
+    uint64_t x;
+    memcpy(&x, p, sizeof x);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    x = __builtin_bswap64(x);
+#endif
+    const uint64_t high = 0xf0f0f0f0f0f0f0f0, zeros = 0x3030303030303030;
+    if ((x & high) != zeros || ((x + 0x0606060606060606) & high) != zeros)
+        return false;
+    x -= zeros;
+    x = x * 10 + (x >> 8); /* pairs, in every other byte */
+    *out = ((x & 0x000000ff000000ff) * (100 + (1000000ull << 32)) +
+            (x >> 16 & 0x000000ff000000ff) * (1 + (10000ull << 32))) >>
+           32;
+    return true;
 }
 
 /* mantissa * 10^power, rounded; false beyond int64. */
@@ -61,6 +82,8 @@ bool decimal_ns(const char *text, size_t bytes, int digits, int64_t *out)
     int power = digits, count = 0;
     const char *first = p;
     uint64_t head = 0; /* the usual number fits 18 digits: spare the wide arithmetic */
+    for (uint64_t eight; count <= 8 && end - p >= 8 && eight_digits(p, &eight); p += 8, count += 8)
+        head = head * 100000000 + eight;
     for (; p < end && is_digit(*p) && count < 18; p++, count++)
         head = head * 10 + (uint64_t)(*p - '0');
     if (count > 0 && (p == end || (*p == '.' && p + 1 < end))) {

@@ -112,7 +112,10 @@ static void find_lane_roles(store *s)
     for (size_t i = 0; i < s->lane_count; i++)
         if (s->parts[s->lanes[i].part].format == FORMAT_ASCEND && s->lanes[i].tid != STORE_PROCESS_TID)
             name_ascend_lane(s, &s->lanes[i]);
-    for (size_t i = 0; i < s->count; i++) {
+    size_t unknown = 0;
+    for (size_t i = 0; i < s->lane_count; i++)
+        unknown += s->lanes[i].role == LANE_UNKNOWN && s->lanes[i].events > 0;
+    for (size_t i = 0; i < s->count && unknown > 0; i++) {
         const event *e = store_event(s, i);
         lane *l = &s->lanes[e->lane];
         if (l->role != LANE_UNKNOWN)
@@ -124,6 +127,7 @@ static void find_lane_roles(store *s)
         } else if (e->kind != EVENT_SYNC_NOTE && e->kind != EVENT_SPAN && e->kind != EVENT_OTHER) {
             l->role = LANE_HOST;
         }
+        unknown -= l->role != LANE_UNKNOWN;
     }
 }
 
@@ -186,27 +190,21 @@ static event_kind ascend_kind(classes *c, const event *e, const lane *l)
     }
 }
 
-static void find_kinds(classes *c)
+static void find_kind(classes *c, part *p, event *e)
 {
-    store *s = c->s;
-    for (size_t i = 0; i < s->count; i++) {
-        event *e = store_event(s, i);
-        const lane *l = &s->lanes[e->lane];
-        part *p = &s->parts[l->part];
-        if (p->format == FORMAT_UNKNOWN)
-            e->kind = EVENT_OTHER; /* a file that was refused */
-        else if ((e->flags & EVENT_ASYNC) != 0)
-            take_async(c, e, p);
-        else if (p->format == FORMAT_ASCEND)
-            e->kind = (uint8_t)ascend_kind(c, e, l);
-        else if (e->kind == EVENT_CALL)
-            e->kind = (uint8_t)call_kind(c, e->name);
-        if (e->kind == EVENT_KERNEL && is_comm(c, e->name))
-            e->kind = EVENT_COMM;
-    }
+    if (p->format == FORMAT_UNKNOWN)
+        e->kind = EVENT_OTHER; /* a file that was refused */
+    else if ((e->flags & EVENT_ASYNC) != 0)
+        take_async(c, e, p);
+    else if (p->format == FORMAT_ASCEND)
+        e->kind = (uint8_t)ascend_kind(c, e, &c->s->lanes[e->lane]);
+    else if (e->kind == EVENT_CALL)
+        e->kind = (uint8_t)call_kind(c, e->name);
+    if (e->kind == EVENT_KERNEL && is_comm(c, e->name))
+        e->kind = EVENT_COMM;
 }
 
-/* ---- doubtful events -------------------------------------------------------------------------- */
+/* ---- kinds, and doubtful events ---------------------------------------------------------------- */
 
 static int compare_int64(const void *a, const void *b)
 {
@@ -215,48 +213,44 @@ static int compare_int64(const void *a, const void *b)
 }
 
 /* The middle of the starts of a part's events, from a sample of them. */
-static int64_t middle_start(const store *s, uint32_t p)
+static int64_t middle_start(const store *s, size_t p)
 {
     int64_t sample[1001];
-    size_t n = 0, seen = 0;
-    size_t stride = s->count / 1000 + 1;
-    for (size_t i = 0; i < s->count && n < 1001; i++)
-        if (s->lanes[store_event(s, i)->lane].part == p && seen++ % stride == 0)
-            sample[n++] = store_event(s, i)->start;
+    size_t n = 0, stride = s->count / 1000 + 1;
+    for (size_t i = s->parts[p].first_event; i < store_part_end(s, p) && n < 1001; i += stride)
+        sample[n++] = store_event(s, i)->start;
     if (n == 0)
         return 0;
     qsort(sample, n, sizeof *sample, compare_int64);
     return sample[n / 2];
 }
 
-/* An event longer than four times the spread of all starts (at least a minute) was never closed properly; so was one
- * that starts at 0 in a file whose times are far from it. */
-static void flag_absurd(store *s)
+/* Gives a part's events their kinds. An event longer than four times the spread of all starts (at least a minute) was never
+ * closed properly; so was one that starts at 0 in a file whose times are far from it. */
+static void find_kinds(classes *c, size_t p)
 {
     enum { TIMES = 4 };
     const int64_t least = 60ll * 1000000000, epoch = 3600ll * 1000000000;
-    for (uint32_t p = 0; p < s->part_count; p++) {
-        int64_t middle = middle_start(s, p), low = INT64_MAX, high = INT64_MIN;
-        for (size_t i = 0; i < s->count; i++) {
-            const event *e = store_event(s, i);
-            if (s->lanes[e->lane].part != p || (e->start == 0 && middle > epoch))
-                continue;
-            low = e->start < low ? e->start : low;
-            high = e->start > high ? e->start : high;
-        }
-        int64_t spread = high >= low ? high / TIMES - low / TIMES : 0; /* a quarter: never overflows */
-        int64_t limit = spread < INT64_MAX / (TIMES * TIMES) ? spread * TIMES * TIMES : INT64_MAX;
-        limit = limit > least ? limit : least;
-        for (size_t i = 0; i < s->count; i++) {
-            event *e = store_event(s, i);
-            if (s->lanes[e->lane].part != p || (e->dur <= limit && (e->start != 0 || middle <= epoch)))
-                continue;
-            e->flags |= EVENT_ABSURD;
-            s->parts[p].faults[FAULT_ABSURD]++;
-        }
-    }
-    for (size_t i = 0; i < s->count; i++) {
+    store *s = c->s;
+    part *of = &s->parts[p];
+    int64_t middle = middle_start(s, p), low = INT64_MAX, high = INT64_MIN;
+    for (size_t i = of->first_event; i < store_part_end(s, p); i++) {
         event *e = store_event(s, i);
+        find_kind(c, of, e);
+        if (e->start == 0 && middle > epoch)
+            continue;
+        low = e->start < low ? e->start : low;
+        high = e->start > high ? e->start : high;
+    }
+    int64_t spread = high >= low ? high / TIMES - low / TIMES : 0; /* a quarter: never overflows */
+    int64_t limit = spread < INT64_MAX / (TIMES * TIMES) ? spread * TIMES * TIMES : INT64_MAX;
+    limit = limit > least ? limit : least;
+    for (size_t i = of->first_event; i < store_part_end(s, p); i++) {
+        event *e = store_event(s, i);
+        if (e->dur > limit || (e->start == 0 && middle > epoch)) {
+            e->flags |= EVENT_ABSURD;
+            of->faults[FAULT_ABSURD]++;
+        }
         if ((e->flags & (EVENT_UNFINISHED | EVENT_ABSURD)) != 0)
             e->kind = EVENT_OTHER; /* listed by count, left out of everything else */
     }
@@ -303,6 +297,11 @@ static size_t list_plane_tasks(const store *s, lane_role role, plane_task *out)
 /* Marks plane tasks that also stand on a stream, and says of those that they are communication. */
 static int match_planes(store *s, foray_error *err)
 {
+    bool any = false;
+    for (size_t l = 0; l < s->lane_count; l++)
+        any = any || s->lanes[l].role == LANE_PLANE;
+    if (!any)
+        return FORAY_OK;
     size_t planes = list_plane_tasks(s, LANE_PLANE, NULL), tasks = list_plane_tasks(s, LANE_STREAM, NULL);
     if (planes == 0 || tasks == 0)
         return FORAY_OK;
@@ -403,6 +402,7 @@ static int group_of_part(const store *s, settled *t, uint32_t p)
 /* Lanes with the same texts in one group are one lane; so are a thread's Python and its CANN lane. */
 static void merge_lanes(store *s, settled *t, uint32_t *alias)
 {
+    bool merged = false;
     for (size_t i = 0; i < s->lane_count; i++) {
         alias[i] = (uint32_t)i;
         const lane *l = &s->lanes[i];
@@ -416,12 +416,13 @@ static void merge_lanes(store *s, settled *t, uint32_t *alias)
                 l->role == LANE_HOST && l->part == o->part && s->parts[l->part].format == FORMAT_ASCEND;
             if (same || one_thread) {
                 alias[i] = (uint32_t)j;
+                merged = true;
                 s->lanes[j].events += l->events;
                 break;
             }
         }
     }
-    for (size_t i = 0; i < s->count; i++) {
+    for (size_t i = 0; i < s->count && merged; i++) {
         event *e = store_event(s, i);
         e->lane = (uint16_t)alias[e->lane];
     }
@@ -472,10 +473,13 @@ static int form_groups(store *s, settled *t, foray_error *err)
     return FORAY_OK;
 }
 
+/* Also counts the events of each lane, behind its place in t->first. */
 static void measure_groups(const store *s, settled *t)
 {
+    memset(t->first, 0, (t->lanes + 1) * sizeof *t->first);
     for (size_t i = 0; i < s->count; i++) {
         const event *e = store_event(s, i);
+        t->first[e->lane + 1]++;
         if (t->lane_group[e->lane] == NO_GROUP)
             continue;
         group *g = &t->groups[t->lane_group[e->lane]];
@@ -501,52 +505,49 @@ static inline bool comes_before(const store *s, uint32_t a, uint32_t b)
     return a <= b;
 }
 
-/* Merges runs that are already in order, pairwise, until one is left: nearly sorted lanes cost one pass. */
-static void sort_lane(const store *s, uint32_t *list, size_t n, uint32_t *other)
+/* Merges [0, middle) and [middle, n), each in order; touches only the stretch in which they overlap. */
+static void merge_runs(const store *s, uint32_t *list, size_t middle, size_t n, uint32_t *room)
 {
-    uint32_t *from = list, *to = other;
-    for (;;) {
-        size_t runs = 0;
-        for (size_t at = 0; at < n;) {
-            size_t middle = at + 1;
-            while (middle < n && comes_before(s, from[middle - 1], from[middle]))
-                middle++;
-            size_t end = middle < n ? middle + 1 : n;
-            while (middle < n && end < n && comes_before(s, from[end - 1], from[end]))
-                end++;
-            size_t i = at, j = middle, k = at;
-            while (i < middle && j < end)
-                to[k++] = comes_before(s, from[i], from[j]) ? from[i++] : from[j++];
-            memcpy(to + k, from + i, (middle - i) * sizeof *to);
-            k += middle - i;
-            memcpy(to + k, from + j, (end - j) * sizeof *to);
-            at = end;
-            runs++;
-        }
-        uint32_t *swap = from;
-        from = to;
-        to = swap;
-        if (runs <= 1)
-            break;
+    size_t low = 0, high = middle;
+    while (low < high) { /* what comes before all of the second run stays */
+        size_t half = low + (high - low) / 2;
+        if (comes_before(s, list[half], list[middle]))
+            low = half + 1;
+        else
+            high = half;
     }
-    if (from != list)
-        memcpy(list, from, n * sizeof *list);
+    size_t kept = middle - low, i = 0, j = middle, k = low;
+    memcpy(room, list + low, kept * sizeof *room);
+    while (i < kept && j < n)
+        list[k++] = comes_before(s, room[i], list[j]) ? room[i++] : list[j++];
+    memcpy(list + k, room + i, (kept - i) * sizeof *room);
 }
 
-static bool is_sorted(const store *s, const uint32_t *list, size_t n)
+/* Merges the runs that are in order already, like carries of a binary counter: nearly sorted lanes cost one pass. */
+static void sort_lane(const store *s, uint32_t *list, size_t n, uint32_t *room)
 {
-    for (size_t i = 1; i < n; i++)
-        if (!comes_before(s, list[i - 1], list[i]))
-            return false;
-    return true;
+    enum { MOST_RANKS = 40 };
+    size_t
+        start[MOST_RANKS]; /* of runs that wait, each with its rank: two of one rank become one of the next */
+    int rank[MOST_RANKS], waiting = 0;
+    for (size_t at = 0; at < n;) {
+        size_t end = at + 1;
+        while (end < n && comes_before(s, list[end - 1], list[end]))
+            end++;
+        start[waiting] = at;
+        rank[waiting++] = 0;
+        for (; waiting > 1 && (rank[waiting - 2] == rank[waiting - 1] || end == n); waiting--) {
+            size_t from = start[waiting - 2];
+            merge_runs(s, list + from, start[waiting - 1] - from, end - from, room);
+            rank[waiting - 2]++;
+        }
+        at = end;
+    }
 }
 
 static int order_events(const store *s, settled *t, foray_error *err)
 {
     size_t longest = 0;
-    memset(t->first, 0, (t->lanes + 1) * sizeof *t->first);
-    for (size_t i = 0; i < s->count; i++)
-        t->first[store_event(s, i)->lane + 1]++;
     for (size_t l = 0; l < t->lanes; l++) {
         longest = t->first[l + 1] > longest ? t->first[l + 1] : longest;
         t->first[l + 1] += t->first[l];
@@ -563,7 +564,7 @@ static int order_events(const store *s, settled *t, foray_error *err)
         t->order[at[store_event(s, i)->lane]++] = (uint32_t)i;
     for (size_t l = 0; l < t->lanes; l++) {
         size_t n = t->first[l + 1] - t->first[l];
-        if (n > 1 && !is_sorted(s, t->order + t->first[l], n))
+        if (n > 1)
             sort_lane(s, t->order + t->first[l], n, scratch);
     }
     mem_free(MEM_RECORDS, at, (t->lanes + 1) * sizeof *at);
@@ -590,8 +591,8 @@ int settle(store *s, const rules *r, settled *out, foray_error *err)
         rc = fail(err, FORAY_ENOMEM, "out of memory for %zu events", s->count);
         goto done;
     }
-    find_kinds(&c);
-    flag_absurd(s);
+    for (size_t p = 0; p < s->part_count; p++)
+        find_kinds(&c, p);
     rc = match_planes(s, err);
     if (rc == FORAY_OK)
         rc = form_groups(s, &t, err);

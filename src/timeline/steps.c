@@ -27,7 +27,9 @@ typedef struct {
     const rules *r;
     opener *list;
     size_t count, cap;
-    int16_t *rule_of; /* [names] index of the step rule + 2; 1: none; 0: not asked */
+    int16_t *rule_of;     /* [names] index of the step rule + 2; 1: none; 0: not asked */
+    uint32_t *candidates; /* places in `order` of host events that a step rule of any set fits */
+    size_t candidate_count, candidate_cap;
 } finder;
 
 static bool add_opener(finder *f, opener o)
@@ -59,18 +61,48 @@ static int step_rule(const finder *f, int set, uint32_t name)
     return -1;
 }
 
-/* Collects a set's openers from the thread that has most of them; nested ones are left out. */
+/* Looks through all host threads once, whatever the number of sets. */
+static int list_candidates(finder *f, foray_error *err)
+{
+    const task_graph *g = &f->a->graph;
+    bool ascend = g->t->groups[g->group].format == FORMAT_ASCEND;
+    for (size_t l = 0; l < g->t->lanes; l++) {
+        if (g->t->lane_group[l] != g->group || g->s->lanes[l].role != LANE_HOST)
+            continue;
+        for (size_t i = g->t->first[l]; i < g->t->first[l + 1]; i++) {
+            const event *e = store_event(g->s, g->t->order[i]);
+            if (e->kind != EVENT_ANNOTATION && !(e->kind == EVENT_OP && ascend))
+                continue;
+            if (f->rule_of[e->name] == 0)
+                f->rule_of[e->name] = rules_find(f->r, RULE_STEP, store_name(g->s, e)) != NULL ? 2 : 1;
+            if (f->rule_of[e->name] == 1)
+                continue;
+            if (!list_reserve(&f->candidates, &f->candidate_cap, f->candidate_count + 1,
+                              sizeof *f->candidates))
+                return fail(err, FORAY_ENOMEM, "out of memory for steps");
+            f->candidates[f->candidate_count++] = (uint32_t)i;
+        }
+    }
+    return FORAY_OK;
+}
+
+/* Collects a set's openers from a thread; nested ones are left out. */
 static int collect_from_lane(finder *f, int set, size_t l, bool keep, size_t *rounds)
 {
     const task_graph *g = &f->a->graph;
     int64_t until = INT64_MIN;
-    size_t found = 0;
+    size_t found = 0, low = 0, high = f->candidate_count;
     *rounds = 0;
-    for (size_t i = g->t->first[l]; i < g->t->first[l + 1]; i++) {
-        const event *e = store_event(g->s, g->t->order[i]);
-        if (e->kind != EVENT_ANNOTATION &&
-            !(e->kind == EVENT_OP && g->t->groups[g->group].format == FORMAT_ASCEND))
-            continue;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (f->candidates[middle] < g->t->first[l])
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < f->candidate_count && f->candidates[low] < g->t->first[l + 1]; low++) {
+        uint32_t index = g->t->order[f->candidates[low]];
+        const event *e = store_event(g->s, index);
         if (f->rule_of[e->name] == 0)
             f->rule_of[e->name] = (int16_t)(step_rule(f, set, e->name) + 2);
         int which = f->rule_of[e->name] - 2;
@@ -80,7 +112,7 @@ static int collect_from_lane(finder *f, int set, size_t l, bool keep, size_t *ro
         found++;
         *rounds += !f->r->rules[which].prefill;
         if (keep && !add_opener(f, (opener) { .asked = e->start,
-                                              .event = g->t->order[i] + 1,
+                                              .event = index + 1,
                                               .label = e->name,
                                               .round = -1,
                                               .prefill = f->r->rules[which].prefill }))
@@ -411,7 +443,9 @@ int steps_find(analysis *a, const rules *r, foray_error *err)
     if (rc == FORAY_OK && g->t->groups[g->group].format == FORMAT_FORAY) {
         rc = steps_by_round(a, err);
     } else if (rc == FORAY_OK) {
-        rc = open_by_annotation(&f, false, err);
+        rc = list_candidates(&f, err);
+        if (rc == FORAY_OK)
+            rc = open_by_annotation(&f, false, err);
         if (rc == FORAY_OK && f.count == 0)
             rc = open_by_graph(&f, err);
         if (rc == FORAY_OK && f.count == 0)
@@ -427,5 +461,6 @@ int steps_find(analysis *a, const rules *r, foray_error *err)
         give_steps(a);
     mem_free(MEM_RECORDS, f.rule_of, g->s->names.count * sizeof *f.rule_of);
     list_free(&f.list, &f.cap, sizeof *f.list);
+    list_free(&f.candidates, &f.candidate_cap, sizeof *f.candidates);
     return rc;
 }

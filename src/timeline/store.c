@@ -87,7 +87,7 @@ part *store_add_part(store *s, const char *path, trace_format format)
     }
     memcpy(copy, path, bytes);
     part *p = &s->parts[s->part_count++];
-    *p = (part) { .path = copy, .format = format, .rank = -1 };
+    *p = (part) { .path = copy, .format = format, .rank = -1, .first_event = s->count };
     return p;
 }
 

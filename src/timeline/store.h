@@ -145,6 +145,7 @@ typedef struct {
     int64_t base_ns;  /* to be added to every time for the time of day; 0: unknown */
     int64_t shift_ns; /* added to its times to stand on the clock of the first part */
     bool truncated_list;
+    size_t first_event; /* in the store: a part's events stand together */
     uint64_t bytes, packed_bytes, events, tasks;
     size_t first, kept; /* its events in the store */
     uint64_t faults[FAULT_COUNT],
@@ -203,6 +204,12 @@ event *store_add(store *s, uint16_t on, event_kind kind, uint32_t name, int64_t 
 event_detail *store_detail(store *s, event *e);
 /* A correlation as 32 bits: itself where it fits 31, else a number of its own; 0 for 0. */
 uint32_t store_link(store *s, uint64_t correlation);
+
+/* Behind a part's last event. */
+static inline size_t store_part_end(const store *s, size_t number)
+{
+    return number + 1 < s->part_count ? s->parts[number + 1].first_event : s->count;
+}
 
 static inline event *store_event(const store *s, size_t i)
 {

@@ -458,6 +458,16 @@ static void finish_replays(task_graph *g)
     }
 }
 
+/* Calls are looked up by their links only while the graph is made. */
+static void forget_calls(task_graph *g)
+{
+    mem_free(MEM_RECORDS, g->call_slot, g->call_slots * sizeof *g->call_slot);
+    mem_free(MEM_RECORDS, g->call_event, g->calls * sizeof *g->call_event);
+    mem_free(MEM_RECORDS, g->call_next, g->calls * sizeof *g->call_next);
+    g->call_slot = g->call_event = g->call_next = NULL;
+    g->call_slots = g->calls = 0;
+}
+
 int task_graph_build(store *s, const settled *t, uint32_t of_group, task_graph *out, foray_error *err)
 {
     task_graph g = { .s = s, .t = t, .group = of_group };
@@ -479,6 +489,7 @@ int task_graph_build(store *s, const settled *t, uint32_t of_group, task_graph *
         finish_replays(&g);
         rc = edges_find(s, &g, err);
     }
+    forget_calls(&g);
     if (rc != FORAY_OK)
         task_graph_free(&g);
     else
@@ -488,7 +499,7 @@ int task_graph_build(store *s, const settled *t, uint32_t of_group, task_graph *
 
 void task_graph_free(task_graph *g)
 {
-    if (g->lane_first == NULL && g->tasks == NULL && g->call_slot == NULL) { /* never built */
+    if (g->lane_first == NULL && g->tasks == NULL) { /* never built */
         *g = (task_graph) { 0 };
         return;
     }
@@ -497,9 +508,6 @@ void task_graph_free(task_graph *g)
     mem_free(MEM_RECORDS, g->by_end, n * sizeof *g->by_end);
     mem_free(MEM_RECORDS, g->by_lane, n * sizeof *g->by_lane);
     mem_free(MEM_RECORDS, g->lane_first, (lanes + 1) * sizeof *g->lane_first);
-    mem_free(MEM_RECORDS, g->call_slot, g->call_slots * sizeof *g->call_slot);
-    mem_free(MEM_RECORDS, g->call_event, g->calls * sizeof *g->call_event);
-    mem_free(MEM_RECORDS, g->call_next, g->calls * sizeof *g->call_next);
     mem_free(MEM_RECORDS, g->entry_slot, g->entry_slots * sizeof *g->entry_slot);
     list_free(&g->replays, &g->replay_cap, sizeof *g->replays);
     list_free(&g->dumps, &g->dump_cap, sizeof *g->dumps);

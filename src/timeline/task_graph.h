@@ -66,6 +66,7 @@ typedef struct {
     size_t *lane_first; /* [lanes + 1] into by_lane */
     replay *replays;
     size_t replay_count, replay_cap;
+    /* while the graph is made: */
     uint32_t *call_slot; /* hash of link -> first call of it + 1, chained by call_next */
     size_t call_slots;
     uint32_t *call_event, *call_next; /* [calls] */
@@ -84,7 +85,7 @@ typedef struct {
 int task_graph_build(store *s, const settled *t, uint32_t of_group, task_graph *out, foray_error *err);
 void task_graph_free(task_graph *g);
 
-/* The calls with a link, through call_next; returns index + 1 into call_event, 0 none. */
+/* While the graph is made: the calls with a link, through call_next; returns index + 1 into call_event, 0 none. */
 uint32_t task_graph_call(const task_graph *g, uint32_t link);
 /* The Enqueue event with a link, + 1; 0: none. */
 uint32_t task_graph_entry(const task_graph *g, uint32_t link);
