@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 
-enum { FIGURES = 5, COMMON = 3 }; /* of a graph; of a step */
+enum { FIGURES = 6, COMMON = 3 }; /* of a graph; of a step */
 
 /* The values of every figure, one row per kept step that has replays; INT64_MIN: that step has none. */
 typedef struct {
@@ -53,21 +53,30 @@ static size_t graph_index(graph_cycle *c, uint8_t phase_of, int place)
 /* Fills the row of one step from its replays, which are first … last-1. */
 static void take_step(const analysis *a, const step *s, size_t first, size_t last, graph_cycle *c, sheet *out)
 {
-    int seen[PHASE_COUNT] = { 0 };
+    int all[PHASE_COUNT] = { 0 }, seen[PHASE_COUNT] = { 0 };
+    int64_t begin[PHASE_COUNT];
     size_t row = out->rows++;
     for (size_t f = 0; f < FIGURES * CYCLE_GRAPHS + COMMON; f++)
         *cell(out, f, row) = INT64_MIN;
+    for (size_t r = first; r < last; r++)
+        all[a->graph.replays[r].phase]++;
     for (size_t r = first; r < last; r++) {
         const replay *x = &a->graph.replays[r];
-        size_t g = graph_index(c, x->phase, seen[x->phase]++);
+        bool piece = all[x->phase] > CYCLE_PIECES;
+        size_t g = graph_index(c, x->phase, piece ? -1 : seen[x->phase]);
+        if (seen[x->phase]++ == 0 || !piece)
+            begin[x->phase] = x->start;
         if (g == CYCLE_GRAPHS)
             continue;
-        const int64_t values[FIGURES] = { x->tasks,
-                                          x->launch != 0 ? store_event(a->graph.s, x->launch - 1)->dur
-                                                         : INT64_MIN,
-                                          x->end - x->start, x->busy_ns, x->sum_ns };
-        for (size_t f = 0; f < FIGURES; f++)
-            *cell(out, COMMON + g * FIGURES + f, row) = values[f];
+        int64_t call = x->launch != 0 ? store_event(a->graph.s, x->launch - 1)->dur : INT64_MIN;
+        const int64_t values[FIGURES] = {
+            x->tasks, call, x->end - begin[x->phase], x->busy_ns, x->sum_ns, 1
+        };
+        for (size_t f = 0; f < FIGURES; f++) {
+            int64_t *at = cell(out, COMMON + g * FIGURES + f, row);
+            bool sum = piece && *at != INT64_MIN && f != 2 && values[f] != INT64_MIN;
+            *at = sum ? *at + values[f] : values[f] != INT64_MIN ? values[f] : *at;
+        }
     }
     *cell(out, 0, row) = s->end - s->start;
     *cell(out, 2, row) = s->eager_launches;
@@ -108,13 +117,18 @@ int cycle_measure(const analysis *a, graph_cycle *out, foray_error *err)
     all.value = mem_alloc(MEM_RECORDS, bytes);
     int rc = all.value == NULL || row_of_step == NULL ? fail(err, FORAY_ENOMEM, "out of memory for the cycle")
                                                       : FORAY_OK;
+    for (size_t r = 0; r < g->replay_count; r++) {
+        uint32_t in = g->tasks[g->replays[r].first].step;
+        c.kept = c.kept || (in != 0 && a->steps[in - 1].reason == STEP_KEPT);
+    }
     for (size_t i = 0, next = 0; i < a->step_count && rc == FORAY_OK; i++) {
         while (next < g->replay_count && g->replays[next].start < a->steps[i].start)
             next++;
         size_t first = next;
         while (next < g->replay_count && g->replays[next].start < a->steps[i].end)
             next++;
-        row_of_step[i] = a->steps[i].reason == STEP_KEPT && next > first ? all.rows : SIZE_MAX;
+        bool counts = !c.kept || a->steps[i].reason == STEP_KEPT;
+        row_of_step[i] = counts && next > first ? all.rows : SIZE_MAX;
         if (row_of_step[i] != SIZE_MAX)
             take_step(a, &a->steps[i], first, next, &c, &all);
     }
@@ -132,6 +146,7 @@ int cycle_measure(const analysis *a, graph_cycle *out, foray_error *err)
             c.graph[i].span_ns = median(&all, f + 2, &have);
             c.graph[i].busy_ns = median(&all, f + 3, &have);
             c.graph[i].sum_ns = median(&all, f + 4, &have);
+            c.graph[i].pieces = median(&all, f + 5, &have);
         }
     }
     mem_free(MEM_RECORDS, all.value, bytes);

@@ -354,6 +354,15 @@ static void look_at_peer(const analysis *a, const analysis *p, int64_t from, int
     look_at_path(p, from + shift, to + shift, c);
 }
 
+void ranks_late_in(const peer_charge *c, int *account, int *stage)
+{
+    *account = *stage = PHASE_UNATTRIBUTED;
+    for (int p = 0; p < PHASE_COUNT; p++) {
+        *account = c->phases_ns[p] > c->phases_ns[*account] ? p : *account;
+        *stage = c->stage_ns[p] > c->stage_ns[*stage] ? p : *stage;
+    }
+}
+
 static bool charge_waits(analysis *a, const analysis *list, size_t count)
 {
     const task_graph *g = &a->graph;

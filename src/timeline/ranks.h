@@ -16,6 +16,9 @@ int ranks_align(analysis *list, size_t count, foray_error *err);
 /* Once all have their paths: who was waited for, and what that rank's own path did meanwhile. ENOMEM only. */
 int ranks_charge(analysis *list, size_t count, foray_error *err);
 
+/* In which account and which stage the late rank was most of that time (phases). */
+void ranks_late_in(const peer_charge *c, int *account, int *stage);
+
 /* The wait for a late peer in which a communication task, or a notify wait inside of one, begins; NULL: none is known. */
 const peer_wait *ranks_wait_at(const analysis *a, const task *x);
 

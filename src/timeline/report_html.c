@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "timeline/cycle.h"
+#include "timeline/ranks.h"
 #include "timeline/report.h"
 #include "timeline/report_page.inc"
 #include "timeline/symptoms.h"
@@ -167,6 +169,49 @@ static void put_tables(const analysis *a, buf *out)
     buf_puts(out, "]");
 }
 
+/* Who was waited for, and what that rank did. */
+static void put_peers(const analysis *a, buf *out)
+{
+    buf_puts(out, ",\"peers\":[");
+    for (size_t i = 0; i < a->peer_count; i++) {
+        const peer_charge *c = &a->peers[i];
+        char name[80] = "not in these files", longest[80] = "";
+        if (c->given) {
+            int top, stage;
+            ranks_late_in(c, &top, &stage);
+            snprintf(name, sizeof name, "%s of %s", phase_name((phase)top), phase_name((phase)stage));
+            report_short_name(names_text(&a->graph.s->names, c->longest_words), longest, sizeof longest);
+        }
+        buf_printf(out, "%s[%d,%" PRId64 ",%" PRId64 ",\"%s\",\"%s\",", i != 0 ? "," : "", c->rank,
+                   c->path_ns, c->all_ns, c->exact ? "the waits say so" : "it came last", name);
+        put_text(out, longest);
+        buf_printf(out, ",%" PRId64 "]", c->longest_ns);
+    }
+    buf_puts(out, "]");
+}
+
+/* A graph-mode cycle, for the lines right under the quality head. */
+static void put_cycle(const analysis *a, buf *out)
+{
+    graph_cycle c;
+    foray_error err;
+    if (cycle_measure(a, &c, &err) != FORAY_OK)
+        out->failed = true;
+    else if (c.steps > 0) {
+        buf_printf(out,
+                   ",\"cycle\":{\"steps\":%zu,\"kept\":%s,\"wall\":%" PRId64 ",\"host\":%" PRId64
+                   ",\"eager\":%" PRId64 ",\"graphs\":[",
+                   c.steps, c.kept ? "true" : "false", c.wall_ns, c.host_ns, c.eager_launches);
+        for (size_t i = 0; i < c.graphs; i++)
+            buf_printf(
+                out, "%s[\"%s\",%d,%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]",
+                i != 0 ? "," : "", phase_name((phase)c.graph[i].phase), c.graph[i].place, c.graph[i].pieces,
+                c.graph[i].nodes, c.graph[i].launch_ns, c.graph[i].span_ns, c.graph[i].busy_ns,
+                c.graph[i].sum_ns);
+        buf_puts(out, "]}");
+    }
+}
+
 static void put_symptoms(const analysis *a, buf *out)
 {
     symptom list[SYMPTOM_MOST];
@@ -301,10 +346,14 @@ void report_html(const report *r, buf *out)
     if (first != SIZE_MAX) {
         put_tables(&r->analyses[first], out);
         put_symptoms(&r->analyses[first], out);
+        put_peers(&r->analyses[first], out);
+        put_cycle(&r->analyses[first], out);
         put_timeline(r, &r->analyses[first], out);
     } else {
-        buf_puts(out, ",\"steps\":[],\"buckets\":[],\"what\":[],\"forks\":[],\"symptoms\":[],\"first\":0,"
-                      "\"shown\":[],\"names\":[]");
+        buf_puts(
+            out,
+            ",\"steps\":[],\"buckets\":[],\"what\":[],\"forks\":[],\"symptoms\":[],\"peers\":[],\"first\":0,"
+            "\"shown\":[],\"names\":[]");
     }
     buf_puts(out, "}");
     buf_puts(out, page_tail);

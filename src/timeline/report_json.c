@@ -271,16 +271,18 @@ void report_json(const report *r, buf *out)
         if (cycle_measure(&r->analyses[i], &c, &err) != FORAY_OK || c.steps == 0)
             continue;
         buf_printf(out,
-                   "%s{\"rank\":%d,\"steps\":%zu,\"wall_ns\":%" PRId64 ",\"host_ns\":%" PRId64
+                   "%s{\"rank\":%d,\"steps\":%zu,\"kept\":%s,\"wall_ns\":%" PRId64 ",\"host_ns\":%" PRId64
                    ",\"eager_launches\":%" PRId64 ",\"graphs\":[",
-                   between, r->groups->groups[i].rank, c.steps, c.wall_ns, c.host_ns, c.eager_launches);
+                   between, r->groups->groups[i].rank, c.steps, c.kept ? "true" : "false", c.wall_ns,
+                   c.host_ns, c.eager_launches);
         between = ",\n";
         for (size_t k = 0; k < c.graphs; k++)
-            buf_printf(out,
-                       "%s{\"stage\":\"%s\",\"nodes\":%" PRId64 ",\"launch_ns\":%" PRId64
-                       ",\"span_ns\":%" PRId64 ",\"busy_ns\":%" PRId64 ",\"kernel_sum_ns\":%" PRId64 "}",
-                       k != 0 ? "," : "", phase_name((phase)c.graph[k].phase), c.graph[k].nodes,
-                       c.graph[k].launch_ns, c.graph[k].span_ns, c.graph[k].busy_ns, c.graph[k].sum_ns);
+            buf_printf(
+                out,
+                "%s{\"stage\":\"%s\",\"replays\":%" PRId64 ",\"nodes\":%" PRId64 ",\"launch_ns\":%" PRId64
+                ",\"span_ns\":%" PRId64 ",\"busy_ns\":%" PRId64 ",\"kernel_sum_ns\":%" PRId64 "}",
+                k != 0 ? "," : "", phase_name((phase)c.graph[k].phase), c.graph[k].pieces, c.graph[k].nodes,
+                c.graph[k].launch_ns, c.graph[k].span_ns, c.graph[k].busy_ns, c.graph[k].sum_ns);
         buf_puts(out, "]}");
     }
     buf_puts(out, "],\"what_if\":[");

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "timeline/cycle.h"
+#include "timeline/ranks.h"
 #include "timeline/report.h"
 #include "timeline/symptoms.h"
 
@@ -435,12 +436,8 @@ static void put_peers(const analysis *a, buf *out)
             buf_puts(out, "; what it did then is not in these files\n");
             continue;
         }
-        int top = PHASE_UNATTRIBUTED;
-        for (int p = 0; p < PHASE_COUNT; p++)
-            top = c->phases_ns[p] > c->phases_ns[top] ? p : top;
-        int stage = PHASE_UNATTRIBUTED;
-        for (int p = 0; p < PHASE_COUNT; p++)
-            stage = c->stage_ns[p] > c->stage_ns[stage] ? p : stage;
+        int top, stage;
+        ranks_late_in(c, &top, &stage);
         char name[48];
         report_short_name(names_text(&a->graph.s->names, c->longest_words), name, sizeof name);
         buf_printf(out, "\n      meanwhile it was in %s of %s (%.3f); its longest stretch: %s %.3f\n",
@@ -486,17 +483,20 @@ static void put_cycle(const analysis *a, buf *out)
 {
     graph_cycle c;
     foray_error err;
-    if (a->boundary == BOUNDARY_WHOLE || cycle_measure(a, &c, &err) != FORAY_OK || c.steps == 0)
+    if (cycle_measure(a, &c, &err) != FORAY_OK || c.steps == 0)
         return;
-    buf_printf(out,
-               "\ncycle %.3f ms (median of %zu); host from first to last launch %.3f ms; launches outside "
-               "graphs %" PRId64 "\n%-22s %7s %12s %9s %9s %9s\n",
-               ms(c.wall_ns), c.steps, ms(c.host_ns), c.eager_launches, "graph", "nodes", "launch call",
-               "span", "busy", "sum");
+    bool whole = a->boundary == BOUNDARY_WHOLE;
+    buf_printf(out, "\n%s %.3f ms (", whole ? "no cycle found, the whole file:" : "cycle", ms(c.wall_ns));
+    buf_printf(out, c.kept ? "median of %zu" : "of %zu, left out of the medians below", c.steps);
+    buf_printf(out, "); host from first to last launch %.3f ms; launches outside graphs %" PRId64 "\n",
+               ms(c.host_ns), c.eager_launches);
+    buf_printf(out, "%-22s %7s %12s %9s %9s %9s\n", "graph", "nodes", "launch call", "span", "busy", "sum");
     for (size_t i = 0; i < c.graphs; i++) {
         const cycle_graph *g = &c.graph[i];
         char name[48];
-        if (g->place > 0)
+        if (g->place < 0)
+            snprintf(name, sizeof name, "%s in %" PRId64, phase_name((phase)g->phase), g->pieces);
+        else if (g->place > 0)
             snprintf(name, sizeof name, "%s %d", phase_name((phase)g->phase), g->place + 1);
         else
             snprintf(name, sizeof name, "%s", phase_name((phase)g->phase));

@@ -161,6 +161,34 @@ static void what_is_not_used_is_counted(void **state)
     trace_make_free(&m);
 }
 
+/* A pass in ten pieces, and prefill rows in it: one line for the pieces, and it says that it is in no median. */
+static void pieces_of_a_pass_are_one_line_of_the_cycle(void **state)
+{
+    (void)state;
+    trace_make m;
+    session s;
+    graph_cycle c;
+    foray_error err;
+    trace_make_open(&m, 1, 0);
+    trace_make_host(&m, "user_annotation", "execute_512_context_1(480)_generation_32(32)", 7, 0, 300 * US, 0);
+    for (int k = 0; k < 10; k++)
+        replay_graph(&m, "layer", (5 + k * 20) * US, 15 * US, (40 + k * 100) * US, 4, 20 * US, 1 * US,
+                     100 + k);
+    trace_make_analysed(&m, &s);
+    assert_int_equal(cycle_measure(&s.analyses[0], &c, &err), FORAY_OK);
+    assert_int_equal(c.steps, 1);
+    assert_false(c.kept);
+    assert_int_equal(c.graphs, 1);
+    assert_int_equal(c.graph[0].phase, PHASE_PREFILL);
+    assert_int_equal(c.graph[0].pieces, 10);
+    assert_int_equal(c.graph[0].nodes, 40);
+    assert_int_equal(c.graph[0].launch_ns, 150 * US);
+    assert_int_equal(c.graph[0].span_ns, 900 * US + 83 * US);
+    assert_int_equal(c.graph[0].sum_ns, 800 * US);
+    session_free(&s);
+    trace_make_free(&m);
+}
+
 static void a_users_rules_come_first(void **state)
 {
     (void)state;
@@ -187,6 +215,7 @@ int main(void)
         cmocka_unit_test(replays_without_annotations_are_told_apart_by_size_and_order),
         cmocka_unit_test(async_ranges_mark_stages_as_others_do),
         cmocka_unit_test(what_is_not_used_is_counted),
+        cmocka_unit_test(pieces_of_a_pass_are_one_line_of_the_cycle),
         cmocka_unit_test(a_users_rules_come_first),
     };
     return cmocka_run_group_tests_name("unit_timeline_stages", tests, NULL, NULL);
