@@ -4,7 +4,7 @@
  * loop over the descriptors serves each of promise, reserve, release, digest, snapshot and the memory plan; nothing
  * else takes or gives a page.
  *
- *   pool 0   pages   [0][1][2][3] … [pages-1]          page 0 is the reserved one: padding rows write there
+ *   pool 0   pages   [0][1][2][3] … [pages-1]          page 0 is the reserved one: places without a page
  *   table    slot 0: 7 3 9 -      slot 1: 1 - - -      entry t of slot s: page table[s][t / page_rows]
  *                                                      (a ring: t % ring in place of t)
  *
