@@ -76,6 +76,20 @@ static bool has_kind(const sweep *w, size_t l, event_kind k)
     return false;
 }
 
+/* Servers that name a pass after the engine's step, not after what it does: where something drafts and nothing is called verify, their
+ * decode passes verify the drafts. */
+static void name_verify(task_graph *g)
+{
+    size_t drafts = 0, verifies = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        drafts += g->tasks[i].phase == PHASE_DRAFT;
+        verifies += g->tasks[i].phase == PHASE_TARGET_VERIFY;
+    }
+    for (size_t i = 0; i < g->count && drafts > 0 && verifies == 0; i++)
+        if (g->tasks[i].phase == PHASE_DECODE)
+            g->tasks[i].phase = PHASE_TARGET_VERIFY;
+}
+
 static void give_phases(sweep *w)
 {
     task_graph *g = &w->a->graph;
@@ -98,6 +112,7 @@ static void give_phases(sweep *w)
             x->phase_how = HOW_EXACT;
         }
     }
+    name_verify(g);
     for (size_t r = 0; r < g->replay_count; r++) {
         g->replays[r].phase = g->tasks[g->replays[r].first].phase;
         g->replays[r].phase_how = g->tasks[g->replays[r].first].phase_how;
