@@ -51,16 +51,17 @@ typedef enum {
 } foray_input;
 
 typedef struct {
-    const char *model;         /* GGUF file, Hugging Face folder, or a known name; required */
-    int context;               /* tokens per request; 0: the model's own, bounded by memory */
-    int max_requests;          /* active at once; 0: 1 */
-    int threads;               /* 0: one per core */
-    int prefill_chunk;         /* prompt rows per pass; 0: 256 */
-    const char *isa;           /* "portable", "avx2", "avx512"; NULL: the best that the machine has */
-    const char *spec;          /* "auto", "off", "ngram", "nextn", "script"; NULL: auto */
-    int spec_tokens;           /* most draft tokens per round; 0: the drafter's own */
-    int spec_budget;           /* drafts to verify per request and round; 0: chosen by measured cost (auto) */
-    const char *graph;         /* "auto" or "off"; NULL: auto */
+    const char *model;     /* GGUF file, Hugging Face folder, or a known name; required */
+    int context;           /* tokens per request; 0: the model's own, bounded by memory */
+    int max_requests;      /* active at once; 0: 1 */
+    int threads;           /* 0: one per core */
+    int prefill_chunk;     /* prompt rows per pass; 0: 256 */
+    const char *isa;       /* "portable", "avx2", "avx512"; NULL: the best that the machine has */
+    const char *spec;      /* "auto", "off", "ngram", "nextn", "script"; NULL: auto */
+    int spec_tokens;       /* most draft tokens per round; 0: the drafter's own */
+    int spec_budget;       /* drafts to verify per request and round; 0: chosen by measured cost (auto) */
+    const char *graph;     /* "auto" or "off"; NULL: auto */
+    int multi_stream_rows; /* most rows of passes whose branches run on streams of their own; 0: 64; -1: none */
     const char *chat_template; /* a name; NULL: that of the model's type or of its template */
     const char
         *thinking; /* "on", "off": whether replies open with reasoning; "auto", NULL: as the format has it */

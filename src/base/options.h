@@ -68,7 +68,8 @@ typedef enum {
     OPT_CONTEXT,
     OPT_THREADS,
     OPT_ISA,
-    OPT_GRAPH,         /* run, score, bench: auto or off */
+    OPT_GRAPH, /* run, score, bench: auto or off */
+    OPT_MULTI_STREAM_ROWS,
     OPT_INSPECT_GRAPH, /* inspect: a flag, --graph as well */
     OPT_STEPS,
     OPT_TIMELINE,

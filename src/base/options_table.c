@@ -135,6 +135,12 @@ const option_row option_rows[OPT_COUNT] = {
     [OPT_GRAPH] = { "graph", NULL, KIND_CHOICE, SECTION_MACHINE, ENGINE, .argument = "WHEN",
                     .choices = "auto|off", .fallback = "auto",
                     .help = "replay captured graphs, or launch every kernel by itself" },
+    [OPT_MULTI_STREAM_ROWS] = { "multi-stream-rows", NULL, KIND_INT, SECTION_MACHINE, ENGINE | INSPECT,
+                                .argument = "N", .low = 1, .high = 4096, .word = "off", .word_value = -1,
+                                .fallback = "64",
+                                .help =
+                                    "decode and verify passes of at most so many rows run the branches of "
+                                    "DeepSeek-V4's attention beside each other" },
     [OPT_INSPECT_GRAPH] = { "graph", NULL, KIND_FLAG, SECTION_OUTPUT, INSPECT, .no_twin = true,
                             .help = "capture the graphs and print nodes, streams and events as JSON" },
     [OPT_STEPS] = { "steps", NULL, KIND_STRING, SECTION_OUTPUT, RUN, .argument = "FILE",

@@ -33,6 +33,7 @@ foray_config setup_config(const options *o, const char *path)
         .spec_tokens = options_int(o, OPT_SPEC_TOKENS),
         .spec_budget = options_int(o, OPT_SPEC_BUDGET),
         .graph = options_string(o, OPT_GRAPH),
+        .multi_stream_rows = options_int(o, OPT_MULTI_STREAM_ROWS),
         .chat_template = options_string(o, OPT_CHAT_TEMPLATE),
         .thinking = options_string(o, OPT_THINKING),
         .act_quant = options_string(o, OPT_ACT_QUANT),

@@ -23,7 +23,7 @@ enum {
     ENGINE_CHUNK = 256
 }; /* tasks recorded; prompt rows per pass by default */
 #endif
-enum { ENGINE_PAGE_ROWS = 16, ENGINE_MOST_OPTIONS = 64 };
+enum { ENGINE_PAGE_ROWS = 16, ENGINE_MULTI_STREAM_ROWS = 64, ENGINE_MOST_OPTIONS = 64 };
 
 struct foray_engine {
     foray_config config; /* resolved: no zeros or NULLs that mean a default; its strings are in memory */

@@ -52,6 +52,7 @@ static int resolve(foray_config *c, foray_error *err)
     c->max_requests = c->max_requests ? c->max_requests : 1;
     c->prefill_chunk = c->prefill_chunk ? c->prefill_chunk : ENGINE_CHUNK;
     c->graph = c->graph ? c->graph : "auto";
+    c->multi_stream_rows = c->multi_stream_rows ? c->multi_stream_rows : ENGINE_MULTI_STREAM_ROWS;
     c->spec = c->spec ? c->spec : "auto";
     c->thinking = c->thinking ? c->thinking : "auto";
     c->act_quant = c->act_quant ? c->act_quant : "model";
@@ -193,6 +194,7 @@ static int open_round(foray_engine *e, foray_error *err)
                        .spec_budget = c->spec_budget ? c->spec_budget : -1,
                        .max_requests = e->slots,
                        .prefill_chunk = c->prefill_chunk,
+                       .multi_stream_rows = c->multi_stream_rows,
                        .graphs = strcmp(c->graph, "auto") == 0,
                        .eager_reason = "off" };
     int rc = round_create(&r, &e->round, err);

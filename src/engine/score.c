@@ -58,7 +58,7 @@ int engine_score(foray_engine *e, const int32_t *ids, size_t n, int chunk, size_
     for (int from = 0, rows; from < length && rc == 0; from += rows) {
         rows = length - from < most ? length - from : most;
         engine_plan_rows(e, ids, from, rows);
-        rc = model_trunk(e->model, p, e->cache, rows, 1, e->context, s, err);
+        rc = model_trunk(e->model, p, e->cache, rows, 1, e->context, s, NULL, err);
         if (rc == 0)
             rc = stream_sync(s, err);
         if (rc == 0 && row)

@@ -110,7 +110,7 @@ static int time_prefill(foray_engine *e, const int32_t *ids, int depth, int n, d
         engine_plan_rows(e, ids, from, rows);
         p->count->heads = 1;
         p->head_row[0] = rows - 1;
-        rc = model_trunk(e->model, p, e->cache, rows, 1, e->context, s, err);
+        rc = model_trunk(e->model, p, e->cache, rows, 1, e->context, s, NULL, err);
         if (rc == 0 && from + rows == length)
             rc = model_head(e->model, p, 1, s, err);
         if (rc == 0)
@@ -170,7 +170,7 @@ static int time_row(foray_engine *e, int position, double *ns, foray_error *err)
     *p->count = (pass_counts) { .rows = 1, .spans = 1, .heads = 1 };
     p->head_row[0] = 0;
     int64_t start = clock_ns();
-    int rc = model_trunk(e->model, p, e->cache, 1, 1, e->context, s, err);
+    int rc = model_trunk(e->model, p, e->cache, 1, 1, e->context, s, NULL, err);
     if (rc == 0)
         rc = model_head(e->model, p, 1, s, err);
     if (rc == 0)

@@ -19,7 +19,9 @@ typedef struct {
     const pass *p;
     const deepseek4_buffers *b;
     const cache *cache;
-    stream *stream;
+    stream *main, *stream; /* the pass's; where launches go now */
+    fork_streams *fork;    /* NULL: all on main */
+    void *ready;           /* of that stream */
     row_count rows;
     int max_length;
     int rc;
@@ -30,6 +32,29 @@ static void launch(v4_pass *t, kernel_id id, const kernel_args *args)
 {
     if (t->rc == 0)
         t->rc = stream_launch(t->stream, id, args, t->err);
+}
+
+/* What follows runs beside the main stream, behind what that has been given so far … */
+static void begin_side(v4_pass *t, int side)
+{
+    if (!t->fork || t->rc != 0)
+        return;
+    t->rc = fork_begin(t->fork, side, t->main, &t->stream, t->err);
+    t->ready = t->b->ready_side[side];
+}
+
+/* … and what follows on the main one again, … */
+static void end_side(v4_pass *t)
+{
+    t->stream = t->main;
+    t->ready = t->b->ready;
+}
+
+/* … from here on behind the side. */
+static void join_side(v4_pass *t, int side)
+{
+    if (t->fork && t->rc == 0)
+        t->rc = fork_join(t->fork, side, t->main, t->err);
 }
 
 /* ---- products ---- */
@@ -57,7 +82,7 @@ static void matmul_rows(v4_pass *t, row_count rows, const packed_weight *w, prod
                       .out = y.out,
                       .out_stride = y.out_stride ? y.out_stride : (size_t)w->rows };
     if (rows.max > FEW_ROWS) {
-        a.ready = activation_at(w->form, rows.max, w->cols, t->b->ready);
+        a.ready = activation_at(w->form, rows.max, w->cols, t->ready);
         a.x = NULL;
         launch(t, KERNEL_QUANT,
                &(kernel_args) { .quant = { .rows = rows,
@@ -144,7 +169,7 @@ static const float *angles_of(const v4_pass *t, int ratio)
 }
 
 /* The row's latent, key and value at once, into the window ring. */
-static void branch_kv(v4_pass *t, const v4_layer *w, int layer)
+static void keys_values(v4_pass *t, const v4_layer *w, int layer)
 {
     const deepseek4_config *c = t->c;
     const deepseek4_buffers *b = t->b;
@@ -183,12 +208,11 @@ static void rope_heads(v4_pass *t, float *x, int heads, int width, int layer, bo
                                            .rounding = rounding } });
 }
 
-static void branch_q(v4_pass *t, const v4_layer *w, int layer)
+static void queries(v4_pass *t, const v4_layer *w, int layer)
 {
     const deepseek4_config *c = t->c;
     const deepseek4_buffers *b = t->b;
-    matmul(t, &w->wq_a, b->in, w->attn_norm, b->qr); /* [rows, q_rank] */
-    matmul(t, &w->wq_b, b->qr, w->q_norm, b->q);     /* [rows, H, d] */
+    matmul(t, &w->wq_b, b->qr, w->q_norm, b->q); /* [rows, H, d] */
     rope_heads(t, b->q, c->heads, c->head_dim, layer, true, false, ROUND_NONE);
 }
 
@@ -226,7 +250,7 @@ static void compress(v4_pass *t, const v4_compressor *w, const v4_layer *l, int 
 }
 
 /* Ratio 4: which compressed entries each row attends to. */
-static void branch_index(v4_pass *t, const v4_layer *w, int layer)
+static void index_entries(v4_pass *t, const v4_layer *w, int layer)
 {
     const deepseek4_config *c = t->c;
     const deepseek4_buffers *b = t->b;
@@ -287,14 +311,23 @@ static void attention(v4_pass *t, const v4_layer *w, int layer)
     const deepseek4_buffers *b = t->b;
     const sparse_shape *shape = &t->m->shape;
     int ratio = c->ratio[layer];
-    branch_kv(t, w, layer);
-    branch_q(t, w, layer);
+
+    begin_side(t, V4_SIDE_KV);
+    keys_values(t, w, layer);
+    end_side(t);
+    matmul(t, &w->wq_a, b->in, w->attn_norm, b->qr); /* [rows, q_rank] */
+    begin_side(t, V4_SIDE_Q);
+    queries(t, w, layer);
+    end_side(t);
     if (ratio == 4)
-        branch_index(t, w, layer);
+        index_entries(t, w, layer);
     if (ratio)
         compress(t, &w->compressor, w, ratio, c->head_dim, b->comp,
                  t->m->rounded && c->rounding == DEEPSEEK4_ROUND_FP8_FP4 ? ROUND_F8 : ROUND_NONE,
                  sparse_state(t->cache, shape, layer), sparse_entries(t->cache, shape, layer));
+    join_side(t, V4_SIDE_KV);
+    join_side(t, V4_SIDE_Q);
+
     int most = ratio == 4 ? c->index_top : ratio ? t->max_length / ratio : 0;
     launch(t, KERNEL_SPARSE_ATTENTION,
            &(kernel_args) { .sparse_attention = { .rows = t->rows,
@@ -389,9 +422,12 @@ static void shared_expert(v4_pass *t, const v4_layer *w)
 static void feed_forward(v4_pass *t, const v4_layer *w, int layer)
 {
     const deepseek4_buffers *b = t->b;
+    begin_side(t, V4_SIDE_SHARED);
+    shared_expert(t, w);
+    end_side(t);
     route(t, w, layer);
     experts(t, w);
-    shared_expert(t, w);
+    join_side(t, V4_SIDE_SHARED);
     launch(t, KERNEL_COMBINE,
            &(kernel_args) { .combine = { .rows = t->rows,
                                          .y = b->result,
@@ -441,14 +477,17 @@ static void angles(v4_pass *t, const float *frequency, float *out)
 }
 
 static v4_pass open_pass(const deepseek4 *m, const pass *p, const cache *c, int rows, int max_length,
-                         stream *s, foray_error *err)
+                         stream *s, fork_streams *fork, foray_error *err)
 {
     return (v4_pass) { .m = m,
                        .c = &m->config,
                        .p = p,
                        .b = p->deepseek4,
                        .cache = c,
+                       .main = s,
                        .stream = s,
+                       .fork = fork,
+                       .ready = p->deepseek4->ready,
                        .rows = { .live = &p->count->rows, .max = rows },
                        .max_length = max_length,
                        .err = err };
@@ -465,10 +504,12 @@ static void pick_heads(v4_pass *t, row_count heads)
                                         .out = t->b->heads } });
 }
 
+const char *const deepseek4_sides[V4_SIDES] = { "kv", "q", "shared expert" };
+
 int deepseek4_trunk(const deepseek4 *m, const pass *p, const cache *c, int rows, int max_length, stream *s,
-                    foray_error *err)
+                    fork_streams *fork, foray_error *err)
 {
-    v4_pass t = open_pass(m, p, c, rows, max_length, s, err);
+    v4_pass t = open_pass(m, p, c, rows, max_length, s, fork, err);
     embed(&t, &m->embedding, m->config.streams, t.b->x); /* [rows, S, dim] */
     angles(&t, m->frequency, t.b->angles);
     angles(&t, m->frequency_compressed, t.b->angles_compressed);
@@ -486,7 +527,7 @@ int deepseek4_trunk(const deepseek4 *m, const pass *p, const cache *c, int rows,
 
 int deepseek4_head(const deepseek4 *m, const pass *p, int heads, stream *s, foray_error *err)
 {
-    v4_pass t = open_pass(m, p, NULL, 0, 0, s, err);
+    v4_pass t = open_pass(m, p, NULL, 0, 0, s, NULL, err);
     row_count rows = { .live = &p->count->heads, .max = heads };
     pick_heads(&t, rows);
     head(&t, rows, &m->collapse, m->norm, &m->head);
@@ -522,7 +563,7 @@ int deepseek4_nextn(const deepseek4 *m, const pass *p, const cache *c, int rows,
                     bool from_self, const entry_rows *self, const int32_t *head_slot, stream *s,
                     foray_error *err)
 {
-    v4_pass t = open_pass(m, p, c, rows, max_length, s, err);
+    v4_pass t = open_pass(m, p, c, rows, max_length, s, NULL, err);
     row_count picked = { .live = &p->count->heads, .max = heads };
     angles(&t, m->frequency, t.b->angles);
     nextn_input(&t, from_self, self);

@@ -75,6 +75,10 @@ typedef struct deepseek4 {
     double products; /* multiply-adds of a row in the trunk's matrices */
 } deepseek4;
 
+/* Side streams of decode and verify passes (spec execution.md 4.2): keys and values, queries, the shared expert. */
+enum { V4_SIDE_KV, V4_SIDE_Q, V4_SIDE_SHARED, V4_SIDES };
+extern const char *const deepseek4_sides[V4_SIDES];
+
 /* Activations of a pass; S streams, H heads of d, E chosen experts. */
 typedef struct deepseek4_buffers {
     float *x;                          /* [max_rows, S, dim]     residual streams */
@@ -95,7 +99,8 @@ typedef struct deepseek4_buffers {
     int32_t *first, *pair, *distinct;  /* [experts + 1], [max_rows E], [layers + 1] */
     float *act, *result;               /* [max_rows E, ffn], [max_rows E, dim] */
     float *shared, *shared_act;        /* [max_rows, dim], [max_rows, ffn] */
-    void *ready;                       /* prepared activations, widest input */
+    void *ready;                       /* prepared activations, widest input … */
+    void *ready_side[V4_SIDES];        /* … and of what side streams compute, for [max_heads] rows */
     float *heads;                      /* [max_heads, S, dim]    rows picked for the head */
     /* of the NextN layer */
     float *source;       /* [max_rows, S, dim]  the streams it starts from */
@@ -116,7 +121,7 @@ void deepseek4_buffers_destroy(device *d, deepseek4_buffers *b);
 
 /* As model_trunk and model_head. With a NextN layer the trunk also stores each row's streams for it. */
 int deepseek4_trunk(const deepseek4 *m, const pass *p, const cache *c, int rows, int max_length, stream *s,
-                    foray_error *err);
+                    fork_streams *fork, foray_error *err);
 int deepseek4_head(const deepseek4 *m, const pass *p, int heads, stream *s, foray_error *err);
 
 /* The NextN layer over the rows of p (a pass of its own): row i is made of the streams at its position and of ids[row],

@@ -411,6 +411,10 @@ int deepseek4_buffers_create(const deepseek4 *m, device *d, int max_rows, int ma
     size_t widest =
         activation_bytes(ACTIVATION_F32, max_rows, largest(widths, sizeof widths / sizeof *widths));
     pass_buffer(d, "ready", 1, widest, 1, &b->ready, &rc, err);
+    int side_widths[V4_SIDES] = { c->dim, c->q_rank, c->dim > c->ffn ? c->dim : c->ffn };
+    for (int i = 0; i < V4_SIDES; i++)
+        pass_buffer(d, deepseek4_sides[i], 1, activation_bytes(ACTIVATION_F32, max_heads, side_widths[i]), 1,
+                    &b->ready_side[i], &rc, err);
     if (rc != 0) {
         deepseek4_buffers_destroy(d, b);
         return rc;
@@ -432,5 +436,6 @@ void deepseek4_buffers_destroy(device *d, deepseek4_buffers *b)
                     b->act,    b->distinct,   b->result, b->shared, b->shared_act, b->angles_compressed,
                     b->ready,  b->stream_row, b->heads,  b->source, b->embedded };
     pass_free_buffers(d, all, sizeof all / sizeof *all);
+    pass_free_buffers(d, b->ready_side, V4_SIDES);
     mem_free(MEM_GENERAL, b, sizeof *b);
 }

@@ -111,11 +111,17 @@ void model_pass_destroy(const model *m, device *d, pass *p)
     pass_destroy(d, p);
 }
 
+int model_sides(const model *m, const char *const **names)
+{
+    *names = deepseek4_sides;
+    return m->deepseek4 ? V4_SIDES : 0;
+}
+
 int model_trunk(const model *m, const pass *p, const cache *c, int rows, int spans, int max_length, stream *s,
-                foray_error *err)
+                fork_streams *fork, foray_error *err)
 {
     return m->llama ? llama_trunk(m->llama, p, c, rows, spans, max_length, s, err)
-                    : deepseek4_trunk(m->deepseek4, p, c, rows, max_length, s, err);
+                    : deepseek4_trunk(m->deepseek4, p, c, rows, max_length, s, fork, err);
 }
 
 int model_distinct_experts(const model *m, const pass *p)

@@ -8,6 +8,7 @@
 #define FORAY_MODEL_MODEL_H
 
 #include "cache/cache.h"
+#include "device/fork.h"
 #include "format/model_file.h"
 #include "model/pass.h"
 
@@ -57,10 +58,14 @@ int model_pass_create(const model *m, device *d, int max_rows, int max_spans, in
                       pass *out, foray_error *err);
 void model_pass_destroy(const model *m, device *d, pass *p);
 
+/* Names of the side streams that the family's trunk can use beside the main one; returns how many (llama: none). */
+int model_sides(const model *m, const char *const **names);
+
 /* Launches the trunk over the pass's rows: what they leave behind is stored in the cache. `rows`, `spans` bound what is
- * live (a graph's tier); max_length bounds position + 1. */
+ * live (a graph's tier); max_length bounds position + 1. fork: streams of model_sides, for branches of decode and verify
+ * passes of at most max_heads rows; NULL: all on s, with the same bits. */
 int model_trunk(const model *m, const pass *p, const cache *c, int rows, int spans, int max_length, stream *s,
-                foray_error *err);
+                fork_streams *fork, foray_error *err);
 
 /* Experts that had rows in the last trunk pass, all layers added up; 0: the family has none. Nothing is in flight. */
 int model_distinct_experts(const model *m, const pass *p);

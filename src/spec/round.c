@@ -17,6 +17,7 @@ struct round_loop {
     round_config config;
     round_hooks hooks;
     stream *stream;
+    fork_streams *fork; /* NULL: the model has no side streams, or is not to use them */
     event *done;
     graph_pool *pool;
     graph *graph[2][TIERS][TIERS]; /* [decode, target_verify][slots tier][rows tier] */
@@ -184,7 +185,9 @@ static int launch_verify(round_loop *r, int slots, int rows, int heads, foray_er
 {
     const round_config *c = &r->config;
     mark(r, r->plan.phase, rows);
-    int rc = model_trunk(c->model, &r->pass, c->cache, rows, slots, r->plan.max_length, r->stream, err);
+    bool forks = r->plan.phase != PHASE_PREFILL && rows <= c->multi_stream_rows;
+    int rc = model_trunk(c->model, &r->pass, c->cache, rows, slots, r->plan.max_length, r->stream,
+                         forks ? r->fork : NULL, err);
     if (rc == 0)
         rc = model_head(c->model, &r->pass, heads, r->stream, err);
     mark(r, PHASE_ACCEPT, rows);
@@ -488,6 +491,15 @@ static int create_buffers(round_loop *r, foray_error *err)
     return rc;
 }
 
+static int create_sides(round_loop *r, foray_error *err)
+{
+    const char *const *names;
+    int sides = model_sides(r->config.model, &names);
+    return sides > 0 && r->config.multi_stream_rows > 0
+               ? fork_create(r->config.device, names, sides, &r->fork, err)
+               : 0;
+}
+
 int round_most_rows(int prefill_chunk)
 {
     return plan_tier(prefill_chunk > BUDGET_MAX_ROWS ? prefill_chunk : BUDGET_MAX_ROWS);
@@ -516,6 +528,8 @@ int round_create(const round_config *config, round_loop **out, foray_error *err)
                                r->max_decode_rows, cache_max_length(config->cache), &r->pass, err);
     if (rc == 0)
         rc = create_buffers(r, err);
+    if (rc == 0)
+        rc = create_sides(r, err);
     if (rc != 0) {
         round_destroy(r);
         return rc;
@@ -534,6 +548,7 @@ void round_destroy(round_loop *r)
             graph_destroy((&r->graph[0][0][0])[i]);
     if (r->pool)
         graph_pool_destroy(r->pool);
+    fork_destroy(r->fork);
     if (r->done)
         event_destroy(r->done);
     if (r->stream)

@@ -34,6 +34,7 @@ typedef struct {
     drafter *drafter;             /* NULL: plain decoding. Borrowed */
     int spec_tokens, spec_budget; /* most drafts per request; -1: by measured cost */
     int max_requests, prefill_chunk;
+    int multi_stream_rows; /* decode and verify passes of so many rows use the model's side streams */
     bool graphs;
     const char *eager_reason; /* why graphs are off; static */
 } round_config;

@@ -113,7 +113,7 @@ static void mixed_rows(stack *s, int requests, int32_t (*ids)[MOST], const int *
     p->count->rows = p->count->heads = row;
     int max_length = cache_max_length(s->cache);
     stream *main = round_stream(s->round);
-    assert_int_equal(model_trunk(s->model, p, s->cache, row, requests, max_length, main, &err), 0);
+    assert_int_equal(model_trunk(s->model, p, s->cache, row, requests, max_length, main, NULL, &err), 0);
     assert_int_equal(model_head(s->model, p, row, main, &err), 0);
     assert_int_equal(stream_sync(main, &err), 0);
     memcpy(logits, p->logits, sizeof(float) * (size_t)row * (size_t)s->model->info.vocab);
@@ -219,6 +219,58 @@ static void rejected_rows_leave_no_trace(void **state)
     }
     stack_close(&plain);
     stack_close(&s);
+}
+
+/* Four requests with up to five drafts each, so that rounds fall on both sides of where activations are prepared by a
+ * kernel of their own, on two and three threads whose tasks run in a random order as far as the edges allow. */
+static void branches_beside_each_other_give_the_bits_of_one_stream(void **state)
+{
+    (void)state;
+    enum { TEXT = 24, REQUESTS = 4 };
+    static int32_t ids[REQUESTS][MOST];
+    int32_t said[REQUESTS][TEXT], script[REQUESTS][TEXT];
+    stack serial;
+    stack_open(&serial, small, (stack_config) { .context = 256, .serial = true });
+    for (int i = 0; i < REQUESTS; i++) {
+        some_ids(40 + i, MOST, serial.model->info.vocab, ids[i]);
+        foray_request_config c = asking(ids[i], 20 + 9 * i, TEXT);
+        plain_text(&serial, &c, said[i]);
+        for (int k = 0; k < TEXT; k++)
+            script[i][k] = k % 7 == i ? (said[i][k] + 1) % serial.model->info.vocab : said[i][k];
+    }
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        stack s;
+        stack_open(&s, small,
+                   (stack_config) { .threads = 2 + (int)(seed % 2),
+                                    .shuffle_seed = seed,
+                                    .slots = REQUESTS + 1,
+                                    .context = 256,
+                                    .drafter = seed % 4 ? "script" : "nextn",
+                                    .spec_budget = 5,
+                                    .eager = seed % 3 == 0 });
+        foray_request r[REQUESTS];
+        foray_error err = { 0 };
+        buf json = { 0 };
+        assert_int_equal(round_graph_json(s.round, 1, 4, &json, &err), 0);
+        assert_non_null(strstr(json.data, "\"name\":\"shared expert\""));
+        buf_free(&json);
+        for (int i = 0; i < REQUESTS; i++) {
+            foray_request_config c = asking(ids[i], 20 + 9 * i, TEXT);
+            c.script = script[i];
+            c.script_count = TEXT;
+            r[i] = stack_submit(&s, &c);
+        }
+        for (int steps = 0; step(&s) > 0; steps++)
+            if (steps % (4 * STRIDE) == 0)
+                assert_fresh_cache(&s, r[steps % REQUESTS], REQUESTS);
+        for (int i = 0; i < REQUESTS; i++) {
+            int count;
+            assert_memory_equal(stack_tokens(&s, r[i], &count), said[i], sizeof said[i]);
+            batch_release(s.batch, r[i]);
+        }
+        stack_close(&s);
+    }
+    stack_close(&serial);
 }
 
 /* D10: chunks of 3 and of 256 tokens, between which rings are longer by as much: every row sees its window and no more. */
@@ -375,6 +427,7 @@ int main(void)
         cmocka_unit_test(chunks_threads_and_instruction_sets_give_the_same_bits),
         cmocka_unit_test(rows_among_others_have_the_bits_of_rows_alone),
         cmocka_unit_test(rejected_rows_leave_no_trace),
+        cmocka_unit_test(branches_beside_each_other_give_the_bits_of_one_stream),
         cmocka_unit_test(prompts_around_groups_of_128_and_beyond_every_ring),
         cmocka_unit_test(drafts_after_a_pause_are_those_without_one),
         cmocka_unit_test(requests_wait_for_pages_and_lose_nothing),

@@ -68,6 +68,7 @@ void stack_open(stack *s, const char *path, stack_config c)
                         .spec_budget = c.spec_budget ? c.spec_budget : -1,
                         .max_requests = c.slots,
                         .prefill_chunk = c.prefill_chunk,
+                        .multi_stream_rows = c.serial ? 0 : 64,
                         .graphs = !c.eager,
                         .eager_reason = "off" };
     check(round_create(&rc, &s->round, &err), &err);
@@ -151,7 +152,7 @@ void stack_rows(stack *s, const model *m, int slot, const int32_t *ids, int from
         p->slot[i] = slot;
     }
     p->spans[0] = (row_span) { .rows = n, .slot = slot, .first_position = from };
-    check(model_trunk(m, p, s->cache, n, 1, max_length, main, &err), &err);
+    check(model_trunk(m, p, s->cache, n, 1, max_length, main, NULL, &err), &err);
     check(stream_sync(main, &err), &err);
     for (int row = 0, heads; logits && row < n; row += heads) {
         heads = n - row < p->max_heads ? n - row : p->max_heads;

@@ -27,6 +27,7 @@ typedef struct {
     const char *drafter;   /* NULL: none */
     bool eager;
     int page_tokens;    /* tokens of a page of growing entries (DeepSeek-V4 type models); 0: as usual */
+    bool serial;        /* no side streams */
     bool act_quant_off; /* activations are not rounded, whatever the model file says */
 } stack_config;
 
