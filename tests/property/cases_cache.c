@@ -584,7 +584,8 @@ static void prompts_of_one_pass_are_not_one_prompt(void **state)
             }
         }
         stream *main = round_stream(s.round);
-        assert_int_equal(model_trunk(s.model, p, s.cache, 256, 2, cache_max_length(s.cache), main, &err), 0);
+        assert_int_equal(
+            model_trunk(s.model, p, s.cache, 256, 2, cache_max_length(s.cache), main, NULL, &err), 0);
         assert_int_equal(stream_sync(main, &err), 0);
         for (int r = 0; r < 2; r++) {
             stack_rows(&s, s.model, 2, ids[r], 0, pairs[k][r], NULL);

@@ -232,9 +232,9 @@ static void branches_beside_each_other_give_the_bits_of_one_stream(void **state)
     stack serial;
     stack_open(&serial, small, (stack_config) { .context = 256, .serial = true });
     for (int i = 0; i < REQUESTS; i++) {
-        some_ids(40 + i, MOST, serial.model->info.vocab, ids[i]);
+        random_ids(40 + i, MOST, serial.model->info.vocab, ids[i]);
         foray_request_config c = asking(ids[i], 20 + 9 * i, TEXT);
-        plain_text(&serial, &c, said[i]);
+        stack_text(&serial, &c, said[i]);
         for (int k = 0; k < TEXT; k++)
             script[i][k] = k % 7 == i ? (said[i][k] + 1) % serial.model->info.vocab : said[i][k];
     }
@@ -260,9 +260,9 @@ static void branches_beside_each_other_give_the_bits_of_one_stream(void **state)
             c.script_count = TEXT;
             r[i] = stack_submit(&s, &c);
         }
-        for (int steps = 0; step(&s) > 0; steps++)
+        for (int steps = 0; stack_step(&s) > 0; steps++)
             if (steps % (4 * STRIDE) == 0)
-                assert_fresh_cache(&s, r[steps % REQUESTS], REQUESTS);
+                stack_assert_fresh(&s, r[steps % REQUESTS], REQUESTS);
         for (int i = 0; i < REQUESTS; i++) {
             int count;
             assert_memory_equal(stack_tokens(&s, r[i], &count), said[i], sizeof said[i]);
