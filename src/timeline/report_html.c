@@ -63,9 +63,27 @@ static void put_phases(buf *out, const int64_t *ns)
     buf_puts(out, "}");
 }
 
+/* What was read, one text a file. */
+static void put_files(const trace_input *in, buf *out)
+{
+    const char *between = "";
+    buf_puts(out, "{\"files\":[");
+    for (size_t i = 0; i < in->events.part_count + in->steps.file_count; i++) {
+        const part *p = i < in->events.part_count ? &in->events.parts[i] : NULL;
+        if (p != NULL && p->format == FORMAT_UNKNOWN)
+            continue;
+        const char *path = p != NULL ? p->path : in->steps.files[i - in->events.part_count].path,
+                   *slash = strrchr(path, '/');
+        buf_puts(out, between);
+        put_text(out, slash != NULL ? slash + 1 : path);
+        between = ",";
+    }
+    buf_puts(out, "]");
+}
+
 static void put_quality(const report *r, buf *out)
 {
-    buf_puts(out, "{\"quality\":[");
+    buf_puts(out, ",\"quality\":[");
     for (size_t i = 0; i < r->count; i++) {
         quality_line lines[QUALITY_MOST];
         const analysis *a = &r->analyses[i];
@@ -341,6 +359,7 @@ void report_html(const report *r, buf *out)
 {
     size_t first = report_first_group(r);
     buf_puts(out, page_head);
+    put_files(r->input, out);
     put_quality(r, out);
     put_lists(out);
     if (first != SIZE_MAX) {
