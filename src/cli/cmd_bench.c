@@ -12,9 +12,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/bench_ab.h"
 #include "cli/bench_load.h"
 #include "cli/bench_prompts.h"
 #include "cli/bench_report.h"
+#include "cli/bench_requests.h"
 #include "cli/bench_roofline.h"
 #include "cli/commands.h"
 #include "cli/model_path.h"
@@ -29,12 +31,10 @@
 enum {
     MOST_ROWS_OUT = 128,
     MOST_COUNTS = DRAFT_MAX + 1,
-    MOST_REQUESTS = 64,
     MOST_LOADS = 5,
     ROWS_DEPTH = 32, /* least context that rounds of rows are timed at (engine/timing.c) */
     SD_TOKENS = 160,
-    ROOFLINE_TOKENS = 128,
-    MOST_TOKENS = 4096
+    ROOFLINE_TOKENS = 128
 };
 
 typedef struct {
@@ -80,55 +80,6 @@ static double median_bandwidth(const bench *b)
     return bench_spread_of(b->bandwidth, b->bandwidths).median;
 }
 
-/* ---- requests -------------------------------------------------------------------------------- */
-
-typedef struct {
-    int32_t tokens[MOST_TOKENS];
-    int count;
-    foray_account account;
-} answer;
-
-/* Runs n equal requests together to their end; out: the first one's tokens and account. */
-static int run_requests(bench *b, const foray_request_config *c, int n, answer *out)
-{
-    foray_request handle[MOST_REQUESTS];
-    const foray_event *events;
-    size_t count;
-    int rc = 0, submitted = 0, active = 1;
-    out->count = 0;
-    while (submitted < n && rc == 0) {
-        rc = foray_submit(b->engine, c, &handle[submitted], b->err);
-        submitted += rc == 0;
-    }
-    while (rc == 0 && active > 0) {
-        active = foray_step(b->engine, &events, &count, b->err);
-        rc = active < 0 ? active : 0;
-        for (size_t i = 0; i < count && rc == 0; i++) {
-            if (events[i].finish == FORAY_FAILED)
-                rc = fail(b->err, events[i].error.code, "%s", events[i].error.text);
-            for (size_t k = 0;
-                 k < events[i].count && events[i].request == handle[0] && out->count < MOST_TOKENS; k++)
-                out->tokens[out->count++] = events[i].tokens[k];
-        }
-    }
-    if (rc == 0)
-        rc = foray_request_account(b->engine, handle[0], &out->account, b->err);
-    for (int i = 0; i < submitted; i++)
-        foray_release(b->engine, handle[i]);
-    return rc;
-}
-
-/* A greedy request of n generated tokens after a prompt of `prompt` made-up ones. */
-static foray_request_config plain_request(const int32_t *ids, int prompt, int n)
-{
-    return (foray_request_config) { .prompt = ids,
-                                    .prompt_count = (size_t)prompt,
-                                    .max_tokens = n,
-                                    .ignore_eos = true,
-                                    .sampling = { .top_p = 1, .repeat_penalty = 1 },
-                                    .logprobs = -1 };
-}
-
 /* What products of this model's kind run at where they need nothing from memory. */
 static double compute_peak(bench *b)
 {
@@ -170,14 +121,14 @@ static int bench_generate_row(bench *b, int prompt, int n, int depth, bool with_
     int have = with_prompt ? prompt : depth > 0 ? depth : 1;
     size_t bytes = sizeof(int32_t) * (size_t)have;
     int32_t *ids = mem_alloc(MEM_GENERAL, bytes);
-    answer *a = mem_alloc(MEM_GENERAL, sizeof *a);
+    bench_answer *a = mem_alloc(MEM_GENERAL, sizeof *a);
     if (!ids || !a)
         rc = fail(b->err, FORAY_ENOMEM, "bench: no memory");
     for (int i = 0; ids && i < have; i++)
         ids[i] = i * 7 % foray_engine_info(b->engine).vocab;
     for (int i = -1; i < b->reps && rc == 0; i++) { /* the first one warms up */
-        foray_request_config c = plain_request(ids, have, n + 1);
-        rc = run_requests(b, &c, b->requests, a);
+        foray_request_config c = bench_plain_request(ids, have, n + 1);
+        rc = bench_run_requests(b->engine, &c, b->requests, a, b->err);
         if (rc == 0 && i >= 0) {
             r->ms[r->samples++] = (double)(with_prompt ? a->account.wall_ns : a->account.decode_ns) / 1e6;
             measure_bandwidth(b);
@@ -239,7 +190,7 @@ static int bench_pair(bench *b, const bench_prompt *p, bench_row *r, double *spe
     foray_message message = { "user", p->text };
     int32_t *ids;
     size_t count;
-    answer *a = mem_alloc(MEM_GENERAL, 2 * sizeof *a);
+    bench_answer *a = mem_alloc(MEM_GENERAL, 2 * sizeof *a);
     if (!a)
         return fail(b->err, FORAY_ENOMEM, "bench: no memory");
     int rc = foray_encode_chat(b->engine, &message, 1, &ids, &count, b->err);
@@ -252,13 +203,13 @@ static int bench_pair(bench *b, const bench_prompt *p, bench_row *r, double *spe
             count, tokens, context);
     }
     if (rc == 0) {
-        foray_request_config c = plain_request(ids, (int)count, tokens);
+        foray_request_config c = bench_plain_request(ids, (int)count, tokens);
         c.ignore_eos = false; /* an answer ends where it ends */
         drafter *d = round_get_drafter(engine_round(b->engine));
         for (int turn = 0; turn < 2 && rc == 0; turn++) { /* which goes first alternates */
             bool speculate = (r->samples + turn) % 2 == 0;
             round_set_drafter(engine_round(b->engine), speculate ? d : NULL);
-            rc = run_requests(b, &c, b->requests, &a[speculate]);
+            rc = bench_run_requests(b->engine, &c, b->requests, &a[speculate], b->err);
         }
         round_set_drafter(engine_round(b->engine), d);
         foray_free(ids);
@@ -446,12 +397,12 @@ static int measure_roofline(bench *b, const char *path, bench_roofline *out)
     size_t capacity = ring_capacity(engine_ring(b->engine));
     int room = foray_engine_info(b->engine).context - 1;
     task_record *tasks = mem_alloc(MEM_GENERAL, capacity * sizeof *tasks);
-    answer *a = mem_alloc(MEM_GENERAL, sizeof *a);
+    bench_answer *a = mem_alloc(MEM_GENERAL, sizeof *a);
     if (!tasks || !a)
         rc = fail(b->err, FORAY_ENOMEM, "bench: no memory for %zu task records", capacity);
     if (rc == 0) {
-        foray_request_config c = plain_request(&id, 1, room < ROOFLINE_TOKENS ? room : ROOFLINE_TOKENS);
-        rc = run_requests(b, &c, b->requests, a);
+        foray_request_config c = bench_plain_request(&id, 1, room < ROOFLINE_TOKENS ? room : ROOFLINE_TOKENS);
+        rc = bench_run_requests(b->engine, &c, b->requests, a, b->err);
     }
     if (rc == 0) {
         uint64_t lost;
@@ -573,11 +524,13 @@ int cmd_bench(const options *o)
     b.rows = mem_alloc_zeroed(MEM_GENERAL, bytes);
     int rc = b.rows ? 0 : fail(&err, FORAY_ENOMEM, "bench: no memory");
     setup_warn_spec(o);
-    if (rc == 0)
+    if (rc == 0 && options_has(o, OPT_AB))
+        rc = bench_ab(o, &text, &err);
+    else if (rc == 0) {
         rc = model_path_find(options_has(o, OPT_MODEL) ? options_string(o, OPT_MODEL) : MODEL_PATH_DEFAULT,
                              &path, &err);
-    if (rc == 0)
-        rc = run_all(&b, path.data, &text);
+        rc = rc == 0 ? run_all(&b, path.data, &text) : rc;
+    }
     if (rc == 0)
         rc = commands_print(&text, &err);
     foray_close(b.engine);

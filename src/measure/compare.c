@@ -73,18 +73,38 @@ static int order_rank(int n, double *tail)
     return r > 0 ? r : 1; /* too few samples: the whole range */
 }
 
+/* What stands in pairs, thinned and sorted, as its median with the interval. */
+static compare_difference of_sorted(double *values, int m)
+{
+    double tail;
+    qsort(values, (size_t)m, sizeof values[0], by_value);
+    const int r = order_rank(m, &tail);
+    return (compare_difference) { .difference = at_fraction(values, m, 0.5),
+                                  .low = values[r - 1],
+                                  .high = values[m - r],
+                                  .confidence = 1 - 2 * tail };
+}
+
 compare_ratio compare_pairs(const double *a, const double *b, int n)
 {
-    double sorted[MOST], tail;
+    double ratios[MOST];
     const int m = thinned(n);
     for (int i = 0; i < m; i++) {
         const size_t at = (size_t)i * (size_t)n / (size_t)m;
-        sorted[i] = a[at] / b[at];
+        ratios[i] = a[at] / b[at];
     }
-    qsort(sorted, (size_t)m, sizeof sorted[0], by_value);
-    const int r = order_rank(m, &tail);
-    return (compare_ratio) { .ratio = at_fraction(sorted, m, 0.5),
-                             .low = sorted[r - 1],
-                             .high = sorted[m - r],
-                             .confidence = 1 - 2 * tail };
+    const compare_difference d = of_sorted(ratios, m);
+    return (
+        compare_ratio) { .ratio = d.difference, .low = d.low, .high = d.high, .confidence = d.confidence };
+}
+
+compare_difference compare_differences(const double *a, const double *b, int n)
+{
+    double differences[MOST];
+    const int m = thinned(n);
+    for (int i = 0; i < m; i++) {
+        const size_t at = (size_t)i * (size_t)n / (size_t)m;
+        differences[i] = a[at] - b[at];
+    }
+    return of_sorted(differences, m);
 }

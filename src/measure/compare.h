@@ -37,4 +37,12 @@ typedef struct {
 /* n >= 1 rounds of two cases, b[i] > 0. */
 compare_ratio compare_pairs(const double *a, const double *b, int n);
 
+typedef struct {
+    double difference; /* median of a[i] - b[i] */
+    double low, high, confidence;
+} compare_difference;
+
+/* As compare_pairs, of differences: any a, b. */
+compare_difference compare_differences(const double *a, const double *b, int n);
+
 #endif

@@ -92,7 +92,8 @@ static void choose_by_cost(const budget *b, const draft *drafts, int n, int max_
 
 bool budget_probe_due(budget *b, double extra_ns)
 {
-    if (++b->probe_wait < b->probe_interval || b->probe_spent_ns + extra_ns > PROBE_SHARE * b->total_ns)
+    if (b->no_probes || ++b->probe_wait < b->probe_interval ||
+        b->probe_spent_ns + extra_ns > PROBE_SHARE * b->total_ns)
         return false;
     b->probe_wait = 0;
     b->probe_interval = b->probe_interval < PROBE_LAST ? b->probe_interval * 2 : PROBE_LAST;

@@ -30,7 +30,8 @@ typedef struct {
     /* Probing. */
     int probe_wait, probe_interval; /* rounds since the last probe, rounds to wait */
     double probe_spent_ns, total_ns;
-    bool probing; /* the last choice was a probe */
+    bool probing;   /* the last choice was a probe */
+    bool no_probes; /* while something else is measured */
     /* A chain drafter. */
     double chain_ns[DRAFT_MAX + 1]; /* [drafts] beyond a round of drafts + 1 rows, one request; [0] unused */
     int chain_most;                 /* measured up to; 0: not measured */

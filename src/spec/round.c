@@ -581,6 +581,11 @@ void round_set_chain(round_loop *r, const double *extra_ns, int most)
     budget_set_chain(&r->budget, extra_ns, most);
 }
 
+void round_set_probing(round_loop *r, bool on)
+{
+    r->budget.no_probes = !on;
+}
+
 int round_set_budget(round_loop *r, int fixed)
 {
     int was = r->budget.fixed;

@@ -61,6 +61,8 @@ int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64
 int round_measure_chain(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns,
                         foray_error *err);
 void round_set_chain(round_loop *r, const double *extra_ns, int most); /* budget_set_chain */
+/* Whether the budget may probe: not while rounds are compared with each other. */
+void round_set_probing(round_loop *r, bool on);
 /* That many drafts per request from now on; -1: by cost. Returns what it was. */
 int round_set_budget(round_loop *r, int fixed);
 void round_set_costs(round_loop *r, const int *rows, const double *ns, int count); /* budget_set_costs */

@@ -113,6 +113,29 @@ static void speculation_is_measured_against_the_same_text(void **state)
     cli_free(&r);
 }
 
+static void two_sets_of_options_are_compared_on_equal_texts(void **state)
+{
+    (void)state;
+    tiny_spec spec = tiny_default();
+    spec.context = 2048;
+    const char *path = tiny_gguf(&spec);
+    cli_result r = RUN(NULL, "bench", "-m", path, "-r", "1", "-t", "1", "--ab", "--spec off", "--ab",
+                       "--spec ngram --spec-budget 2");
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.out.data, "--spec: off, ngram"));
+    assert_non_null(strstr(r.out.data, "--spec-budget: auto, 2"));
+    assert_non_null(strstr(r.out.data, "texts equal in 20 of 20 pairs"));
+    assert_null(strstr(r.out.data, "--threads"));
+    cli_free(&r);
+    r = RUN(NULL, "bench", "-m", path, "-r", "1", "-t", "1", "--spec", "off", "--ab", "--graph off", "--ab",
+            "");
+    assert_refused(r, 2, "--ab");
+    r = RUN(NULL, "bench", "-m", path, "-r", "1", "--ab", "--spec off");
+    assert_refused(r, 2, "--ab: give it twice");
+    r = RUN(NULL, "bench", "-m", path, "-r", "1", "--ab", "--spec off", "--ab", "--sepc off");
+    assert_refused(r, 2, "--sepc");
+}
+
 static void what_cannot_be_measured_is_refused_by_name(void **state)
 {
     (void)state;
@@ -141,6 +164,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_has_the_documented_fields),
         cmocka_unit_test(speculation_is_measured_against_the_same_text),
+        cmocka_unit_test(two_sets_of_options_are_compared_on_equal_texts),
         cmocka_unit_test(what_cannot_be_measured_is_refused_by_name),
         cmocka_unit_test(the_longest_generation_that_fits_is_measured),
     };
