@@ -215,6 +215,26 @@ static void add_records(lines *l, const analysis *a)
             verifies > 0 ? (double)verify / (double)verifies / 1e6 : 0.0);
 }
 
+/* What lies beside the traces of a group, and what it tells. */
+static void add_sides(lines *l, const report *r, size_t which)
+{
+    const settled *t = r->groups;
+    const store *s = &r->input->events;
+    const task_graph *g = &r->analyses[which].graph;
+    for (size_t i = 0; i < r->input->sides.count; i++) {
+        const side_file *f = &r->input->sides.files[i];
+        bool mine = false, warning;
+        for (size_t k = 0; k < s->lane_count && !mine; k++)
+            mine = t->lane_group[k] == which && side_belongs(f, &s->parts[s->lanes[k].part]);
+        if (!mine || g->count == 0)
+            continue;
+        char text[200];
+        const char *slash = strrchr(f->path, '/');
+        side_describe(f, g, text, sizeof text, &warning);
+        add(l, "companion", 1, warning, "%.60s: %s", slash != NULL ? slash + 1 : f->path, text);
+    }
+}
+
 /* For whom this rank waits most. */
 static void add_peers(lines *l, const analysis *a)
 {
@@ -337,6 +357,7 @@ size_t report_quality(const report *r, size_t which, quality_line *out)
     add_dumps(&l, a);
     add_waits(&l, a);
     add_records(&l, a);
+    add_sides(&l, r, which);
     add_ranks(&l, a);
     add_peers(&l, a);
     return l.count;

@@ -29,6 +29,7 @@ void trace_input_free(trace_input *in)
 {
     store_free(&in->events);
     steps_file_free(&in->steps);
+    side_free(&in->sides);
     buf_free(&in->notes);
 }
 
@@ -136,6 +137,9 @@ static int read_file(trace_input *in, const char *path, trace_format wanted, for
     int rc = peek(path, start, &bytes, err);
     if (rc != FORAY_OK)
         return rc;
+    side_kind side = side_kind_of(start, bytes);
+    if (side != SIDE_NONE)
+        return side_read(&in->sides, &in->events, side, path, err);
     if (bytes >= 16 && memcmp(start, "SQLite format 3", 16) == 0) {
         rc = read_database(&in->events, path, err);
     } else if (steps_file_looks_like(start, bytes)) {
@@ -190,7 +194,7 @@ static int list_folder(const char *path, arena *memory, const char ***out, size_
 static bool is_candidate(const char *name)
 {
     static const char *const ends[] = { ".json", ".json.gz", ".json.zst", ".jsonl", ".jsonl.gz",
-                                        ".db",   ".sqlite",  ".gz",       ".zst" };
+                                        ".db",   ".sqlite",  ".gz",       ".zst",   ".csv" };
     size_t bytes = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (bytes > strlen(ends[i]) && strcmp(name + bytes - strlen(ends[i]), ends[i]) == 0)
@@ -211,6 +215,7 @@ static int read_folder(trace_input *in, const char *path, trace_format wanted, i
     for (size_t i = 0; i < n && rc == FORAY_OK; i++) {
         char full[4096];
         foray_error why;
+        size_t sides = in->sides.count;
         if (snprintf(full, sizeof full, "%s/%s", path, list[i]) >= (int)sizeof full)
             continue;
         if (file_is_folder(full)) {
@@ -219,7 +224,7 @@ static int read_folder(trace_input *in, const char *path, trace_format wanted, i
             int got = is_capture(full) ? fail(&why, FORAY_EFILE, "%s: a graph capture, not a run", full)
                                        : read_file(in, full, wanted, &why);
             if (got == FORAY_OK)
-                ++*found;
+                *found += in->sides.count == sides;
             else if (got == FORAY_ENOMEM)
                 rc = fail(err, got, "%s", why.text);
             else
@@ -238,7 +243,9 @@ int trace_input_read(trace_input *in, const char *path, trace_format wanted, for
     size_t found = 0;
     int rc = read_folder(in, path, wanted, 0, &found, err);
     if (rc == FORAY_OK && found == 0)
-        rc = fail(err, FORAY_EFILE, "%s: no trace in this folder%s%s", path,
-                  in->notes.len > 0 ? "; of its files:\n" : "", in->notes.len > 0 ? in->notes.data : "");
+        rc = fail(err, FORAY_EFILE, "%s: no trace in this folder, only %zu companions of one%s%.*s", path,
+                  in->sides.count, in->notes.len > 0 ? "; the first file passed over: " : "",
+                  (int)strcspn(in->notes.len > 0 ? in->notes.data : "", "\n"),
+                  in->notes.len > 0 ? in->notes.data : "");
     return rc;
 }

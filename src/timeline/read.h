@@ -6,6 +6,7 @@
 #ifndef FORAY_TIMELINE_READ_H
 #define FORAY_TIMELINE_READ_H
 
+#include "timeline/side.h"
 #include "timeline/source.h"
 #include "timeline/steps_file.h"
 #include "timeline/store.h"
@@ -14,7 +15,8 @@
 typedef struct {
     store events;
     steps_file steps;
-    buf notes; /* files that were looked at and passed over, one a line */
+    side_files sides; /* companions of Ascend's traces */
+    buf notes;        /* files that were looked at and passed over, one a line */
 } trace_input;
 
 void trace_input_init(trace_input *in);

@@ -34,6 +34,12 @@ int session_add_text(session *s, const char *name, const char *text, size_t byte
 
 int session_finish(session *s, foray_error *err)
 {
+    const side_files *sides = &s->input.sides;
+    if (s->input.events.part_count == 0 && s->input.steps.count == 0 && sides->count > 0)
+        return fail(err, FORAY_EFILE,
+                    "%s: a companion of a trace, which says nothing alone (give the folder that holds both)",
+                    sides->files[0].path);
+    side_apply(sides, &s->input.events);
     int rc = settle(&s->input.events, &s->rules, &s->groups, err);
     if (rc != FORAY_OK)
         return rc;
