@@ -7,7 +7,6 @@
 #include "base/mem.h"
 #include "model/deepseek4_names.h"
 #include "model/deepseek4_pools.h"
-#include "model/deepseek4_roles.h"
 #include "model/finite.h"
 
 typedef struct {
@@ -37,9 +36,7 @@ static float *vector(loader *l, v4_role role, int layer, size_t count)
         no_memory(l);
         return NULL;
     }
-    char name[V4_NAME_BYTES];
-    v4_role_name(l->c, role, layer, 0, 0, name);
-    v4_floats(l->f, l->c, role, layer, out);
+    const char *name = v4_floats(l->f, l->c, role, layer, out);
     l->rc = finite_check_floats(l->f, name, out, count, l->err);
     return out;
 }

@@ -438,13 +438,14 @@ weight_source v4_matrix(const model_file *f, const deepseek4_config *c, v4_role 
     return out;
 }
 
-void v4_floats(const model_file *f, const deepseek4_config *c, v4_role role, int layer, float *out)
+const char *v4_floats(const model_file *f, const deepseek4_config *c, v4_role role, int layer, float *out)
 {
     fault_list bad = { 0 };
     resolver r = { .f = f, .c = c, .bad = &bad };
     const tensor_view *v = resolve_floats(&r, role, layer);
     assert(v);
     dtype_to_f32(v->type, v->data, (size_t)(v->shape[0] * v->shape[1]), out);
+    return v->name;
 }
 
 void v4_ids(const model_file *f, const deepseek4_config *c, int layer, int32_t *out)

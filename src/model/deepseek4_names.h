@@ -82,8 +82,8 @@ int v4_names_check(const model_file *f, const deepseek4_config *c, foray_error *
  * v4_names_check. */
 weight_source v4_matrix(const model_file *f, const deepseek4_config *c, v4_role role, int layer, int expert);
 
-/* A role as f32: out[all its elements] (vectors, ape, hash ids with v4_ids). */
-void v4_floats(const model_file *f, const deepseek4_config *c, v4_role role, int layer, float *out);
+/* A role as f32: out[all its elements] (vectors, ape, hash ids with v4_ids). Returns the tensor's name, the file's. */
+const char *v4_floats(const model_file *f, const deepseek4_config *c, v4_role role, int layer, float *out);
 void v4_ids(const model_file *f, const deepseek4_config *c, int layer, int32_t *out); /* V4_HASH */
 
 #endif

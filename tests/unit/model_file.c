@@ -199,6 +199,7 @@ static void keys_and_tensors_may_not_come_twice(void **state)
     expect_refusal(path, FORAY_EFILE, "tensor t: is there twice");
 }
 
+/* cases.md S05: an index that leaves out what a file has, or promises what none has: a drafter's layer is tensors like others. */
 static void an_index_must_agree_with_its_files(void **state)
 {
     (void)state;

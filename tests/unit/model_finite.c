@@ -133,15 +133,17 @@ static void every_tensor_of_dense_models_is_looked_at(void **state)
 static void every_tensor_of_deepseek4_models_is_looked_at(void **state)
 {
     (void)state;
-    static const tiny_v4_format formats[] = { TINY_V4_QUANT, TINY_V4_PLAIN, TINY_V4_GGUF_MXFP4 };
-    for (int i = 0; i < 3; i++) {
+    static const tiny_v4_format formats[] = { TINY_V4_QUANT, TINY_V4_PLAIN,        TINY_V4_GGUF_MXFP4,
+                                              TINY_V4_VLLM,  TINY_V4_TRANSFORMERS, TINY_V4_GGUF };
+    for (int i = 0; i < 6; i++) {
         tiny_v4_spec spec = tiny_v4_default();
         spec.no_text = true;
         spec.layers = 2;
         spec.experts = 2;
         spec.vocab = 64;
         const char *of = tiny_v4_model(&spec, formats[i]);
-        check_file(of, formats[i] == TINY_V4_GGUF_MXFP4 ? of : tiny_path(of, "model.safetensors"), 3);
+        bool gguf = formats[i] == TINY_V4_GGUF_MXFP4 || formats[i] == TINY_V4_GGUF;
+        check_file(of, gguf ? of : tiny_path(of, "model.safetensors"), 3);
     }
 }
 
