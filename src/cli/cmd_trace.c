@@ -42,6 +42,16 @@ static int open_session(const options *o, session *out, foray_error *err)
     return rc;
 }
 
+/* Files only: a server's timeline is saved first. */
+static int refuse_address(const char *path, foray_error *err)
+{
+    if (strncmp(path, "http://", 7) != 0 && strncmp(path, "https://", 8) != 0)
+        return FORAY_OK;
+    return fail(
+        err, FORAY_EUSAGE,
+        "%s: an address; trace reads files (save the answer of the server's GET /trace and give that)", path);
+}
+
 /* Reads the files and analyses every rank. On error *out is empty. */
 static int analyse_files(const options *o, const char *const *paths, size_t count, session *out,
                          foray_error *err)
@@ -51,7 +61,9 @@ static int analyse_files(const options *o, const char *const *paths, size_t coun
         return rc;
     for (size_t i = 0; i < count && rc == FORAY_OK; i++) {
         log_note("reading %s", paths[i]);
-        rc = session_add(out, paths[i], wanted_format(options_string(o, OPT_FORMAT)), err);
+        rc = refuse_address(paths[i], err);
+        if (rc == FORAY_OK)
+            rc = session_add(out, paths[i], wanted_format(options_string(o, OPT_FORMAT)), err);
     }
     if (rc == FORAY_OK)
         rc = session_finish(out, err);

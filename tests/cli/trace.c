@@ -247,6 +247,7 @@ static void the_last_line_names_what_was_wrong(void **state)
     assert_refused(RUN("trace", written("cut.json", "{\"traceEvents\":[{\"ph\":\"X\",\"na")), 1,
                    "byte 16: the file ends inside");
     assert_refused(RUN("trace", written("none.json", "[{\"ph\":\"M\"}]")), 1, "no device work");
+    assert_refused(RUN("trace", "http://localhost:8000/trace"), 2, "GET /trace");
     cli_result r =
         RUN("trace", written("sums.jsonl", "{\"forward_ct\":1,\"wall_ns\":100}\n"
                                            "{\"forward_ct\":2,\"wall_ns\":-9223372036854775808}\n"));
