@@ -3,10 +3,10 @@
 
 Makes a file of 0.1 GB (with --peers also one of 1 GB, which takes the peer minutes) by repeating a real profile, and times
 `foray trace FILE`, process start included, and the peer's loading and temporal breakdown, its imports left out. foray runs
-before and after the peer; the slower of its two runs counts. Prints seconds, the ratio, and both sides' peak memory.
+five times before and five times after the peer; the median counts. Prints seconds, the ratio, and both sides' peak memory.
 """
 import os
-import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,9 +30,14 @@ print("RESULT", loaded - start, done - loaded, most)
 
 
 def foray(path):
+    """Seconds and peak bytes of one run."""
     start = time.monotonic()
-    subprocess.run([os.path.join(BUILD, "foray"), "trace", path], check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - start
+    run = subprocess.Popen([os.path.join(BUILD, "foray"), "trace", path], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(run.pid, 0)
+    run.returncode = os.waitstatus_to_exitcode(status)
+    if run.returncode != 0:
+        sys.exit("hta.py: foray trace failed")
+    return time.monotonic() - start, used.ru_maxrss * 1024
 
 
 def peer(path):
@@ -51,12 +56,14 @@ def compare(megabytes, wanted):
                        check=True, stdout=subprocess.DEVNULL)
         size = os.path.getsize(path)
         foray(path)  # the file is in memory from here on
-        before = foray(path)
-        own = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        runs = [foray(path) for _ in range(5)]
         load, breakdown, most = peer(path)
-        mine = max(before, foray(path))
+        runs += [foray(path) for _ in range(5)]
+        seconds = [run[0] for run in runs]
+        mine = statistics.median(seconds)
     print(f"{size / 1e6:.0f} MB: Holistic Trace Analysis {load:.1f} s to load, {breakdown:.1f} s for its breakdown, "
-          f"{most / 1e6:.0f} MB; foray {mine:.3f} s, {own / 1e6:.0f} MB")
+          f"{most / 1e6:.0f} MB; foray {mine:.3f} s ({min(seconds):.3f} – {max(seconds):.3f}), "
+          f"{max(run[1] for run in runs) / 1e6:.0f} MB")
     print(f"{size / 1e6:.0f} MB: foray is {(load + breakdown) / mine:.0f} times as fast (wanted: at least {wanted})")
 
 

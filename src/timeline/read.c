@@ -114,12 +114,11 @@ static bool same_events(const store *s, const part *a, const part *b)
 
 /* Refuses the newest part where an earlier file, whatever its name and packing, held the same events: counted twice, they
  * would double every sum. */
-static int check_new(trace_input *in, size_t first_event, foray_error *err)
+static int check_new(trace_input *in, foray_error *err)
 {
     store *s = &in->events;
     part *p = &s->parts[s->part_count - 1];
-    p->first = first_event;
-    p->kept = s->count - first_event;
+    p->kept = s->count - p->first;
     for (size_t i = 0; i + 1 < s->part_count; i++) {
         if (s->parts[i].format == FORMAT_UNKNOWN || !same_events(s, &s->parts[i], p))
             continue;
@@ -133,7 +132,7 @@ static int check_new(trace_input *in, size_t first_event, foray_error *err)
 static int read_file(trace_input *in, const char *path, trace_format wanted, foray_error *err)
 {
     char start[PEEK_BYTES];
-    size_t bytes, parts = in->events.part_count, events = in->events.count;
+    size_t bytes, parts = in->events.part_count;
     int rc = peek(path, start, &bytes, err);
     if (rc != FORAY_OK)
         return rc;
@@ -154,7 +153,7 @@ static int read_file(trace_input *in, const char *path, trace_format wanted, for
     }
     if (rc == FORAY_OK)
         rc = check_wanted(in, parts, path, wanted, err);
-    return rc == FORAY_OK && in->events.part_count > parts ? check_new(in, events, err) : rc;
+    return rc == FORAY_OK && in->events.part_count > parts ? check_new(in, err) : rc;
 }
 
 /* ---- folders ---------------------------------------------------------------------------------- */

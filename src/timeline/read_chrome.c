@@ -15,41 +15,22 @@
 #include "timeline/decimal.h"
 #include "timeline/list.h"
 #include "timeline/read.h"
-#include "timeline/scan.h"
+#include "timeline/read_ahead.h"
+#include "timeline/read_chrome.h"
 
-/* A begin whose end has not come yet. An async range is closed by category and id, on any thread. */
-typedef struct {
-    uint32_t event;
-    uint32_t cat, id; /* of an async range */
-    uint16_t lane;
-    bool async;
-} open_event;
-
-typedef struct {
-    store *s;
-    uint32_t part;
-    bool saw_ascend, saw_kineto, saw_foray, saw_dump;
-    /* The lane of the last event, and of which texts: neighbours mostly share it. */
-    char last_pid[24], last_tid[24];
-    uint32_t last_pid_bytes, last_tid_bytes;
-    int last_lane;
-    open_event *open;
-    size_t open_count, open_cap;
-} reader;
-
-static part *this_part(reader *r)
+static part *this_part(chrome_reader *r)
 {
     return &r->s->parts[r->part];
 }
 
-static void count_fault(reader *r, fault f, uint64_t offset)
+static void count_fault(chrome_reader *r, fault f, uint64_t offset)
 {
     part *p = this_part(r);
     if (p->faults[f]++ == 0)
         p->fault_at[f] = offset;
 }
 
-static uint32_t text_of(reader *r, const scan_value *v)
+static uint32_t text_of(chrome_reader *r, const scan_value *v)
 {
     if (v->kind == 0)
         return 0;
@@ -75,18 +56,18 @@ static int64_t argument(const scan_event *e, scan_arg a, int64_t otherwise)
     return (e->have >> a & 1) != 0 && whole(&e->arg[a], &value) ? (int64_t)value : otherwise;
 }
 
-static int find_lane(reader *r, const scan_event *e)
+static int find_lane(chrome_reader *r, const scan_event *e)
 {
-    if (r->last_lane >= 0 && e->pid.bytes == r->last_pid_bytes && e->tid.bytes == r->last_tid_bytes &&
-        memcmp(e->pid.text, r->last_pid, e->pid.bytes) == 0 &&
+    bool stated = e->pid.kind != 0 && e->tid.kind != 0;
+    if (stated && r->last_lane >= 0 && e->pid.bytes == r->last_pid_bytes &&
+        e->tid.bytes == r->last_tid_bytes && memcmp(e->pid.text, r->last_pid, e->pid.bytes) == 0 &&
         memcmp(e->tid.text, r->last_tid, e->tid.bytes) == 0)
         return r->last_lane;
-    if (e->pid.bytes > 9 && memcmp(e->pid.text + e->pid.bytes - 9, " aclGraph", 9) == 0)
+    if (e->pid.kind != 0 && e->pid.bytes > 9 && memcmp(e->pid.text + e->pid.bytes - 9, " aclGraph", 9) == 0)
         r->saw_dump = true;
     int found = store_lane(r->s, r->part, text_of(r, &e->pid), text_of(r, &e->tid));
     r->last_lane = -1;
-    if (e->pid.kind != 0 && e->tid.kind != 0 && e->pid.bytes <= sizeof r->last_pid &&
-        e->tid.bytes <= sizeof r->last_tid) {
+    if (stated && e->pid.bytes <= sizeof r->last_pid && e->tid.bytes <= sizeof r->last_tid) {
         memcpy(r->last_pid, e->pid.text, e->pid.bytes);
         memcpy(r->last_tid, e->tid.text, e->tid.bytes);
         r->last_pid_bytes = e->pid.bytes;
@@ -98,7 +79,7 @@ static int find_lane(reader *r, const scan_event *e)
 
 /* ---- metadata --------------------------------------------------------------------------------- */
 
-static void take_metadata(reader *r, const scan_event *e)
+static void take_metadata(chrome_reader *r, const scan_event *e)
 {
     if ((e->have >> ARG_NAME & 1) == 0)
         return;
@@ -133,7 +114,7 @@ static int64_t number_behind(const char *text, size_t bytes, const char *key, in
     return decimal_whole(from, (size_t)(p - from), &value) ? (int64_t)value : otherwise;
 }
 
-static void take_meta(reader *r, const scan *sc)
+static void take_meta(chrome_reader *r, const scan *sc)
 {
     scan_value key;
     const char *value;
@@ -168,7 +149,7 @@ static void take_meta(reader *r, const scan *sc)
 
 /* ---- events ----------------------------------------------------------------------------------- */
 
-static event_kind kind_of_category(reader *r, const scan_value *c)
+static event_kind kind_of_category(chrome_reader *r, const scan_value *c)
 {
     static const struct {
         const char *text;
@@ -228,7 +209,7 @@ static void take_graph_and_stream(event_detail *d, const scan_event *e)
     d->task = argument(e, ARG_TASK_ID, argument(e, ARG_TASK_ID_LOWER, -1));
 }
 
-static void take_foray(reader *r, event_detail *d, const scan_event *e)
+static void take_foray(chrome_reader *r, event_detail *d, const scan_event *e)
 {
     r->saw_foray = true;
     d->graph = argument(e, ARG_FORAY_GRAPH, -1);
@@ -249,7 +230,7 @@ static void take_foray(reader *r, event_detail *d, const scan_event *e)
 }
 
 /* Arguments of events that have more to say than a correlation. */
-static void take_detail(reader *r, event *out, const scan_event *e)
+static void take_detail(chrome_reader *r, event *out, const scan_event *e)
 {
     const uint64_t wanted = (uint64_t)1 << ARG_TASK_TYPE | (uint64_t)1 << ARG_WAIT_RECORD |
                             (uint64_t)1 << ARG_COLLECTIVE | (uint64_t)1 << ARG_FORAY_PHASE |
@@ -285,7 +266,7 @@ static void take_detail(reader *r, event *out, const scan_event *e)
     }
 }
 
-static uint32_t link_of(reader *r, const scan_event *e)
+static uint32_t link_of(chrome_reader *r, const scan_event *e)
 {
     static const scan_arg keys[] = { ARG_CORRELATION, ARG_CONNECTION_ID, ARG_CORRELATION_ID };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -296,7 +277,7 @@ static uint32_t link_of(reader *r, const scan_event *e)
     return 0;
 }
 
-static void take_complete(reader *r, const scan_event *e)
+static void take_complete(chrome_reader *r, const scan_event *e)
 {
     int64_t start, dur = 0;
     if (e->ts.kind == 0 || !decimal_ns(e->ts.text, e->ts.bytes, 3, &start)) {
@@ -323,7 +304,7 @@ static void take_complete(reader *r, const scan_event *e)
     }
 }
 
-static void take_begin(reader *r, const scan_event *e, bool async)
+static void take_begin(chrome_reader *r, const scan_event *e, bool async)
 {
     size_t before = r->s->count;
     scan_event begin = *e;
@@ -348,7 +329,7 @@ static void take_begin(reader *r, const scan_event *e, bool async)
 
 /* An end closes the latest open event of its lane, or the latest of its own name where it has one; of an async range that of
  * its category and id. */
-static void take_end(reader *r, const scan_event *e, bool async)
+static void take_end(chrome_reader *r, const scan_event *e, bool async)
 {
     enum { LOOK_BACK = 4096 };
     int64_t ts;
@@ -375,7 +356,7 @@ static void take_end(reader *r, const scan_event *e, bool async)
 }
 
 /* Arrows that carry an edge: foray's events, and Ascend's from call to task where no connection id says it. */
-static void take_flow(reader *r, const scan_event *e)
+static void take_flow(chrome_reader *r, const scan_event *e)
 {
     uint8_t what = is_text(&e->cat, "event")          ? FLOW_EVENT
                    : is_text(&e->cat, "HostToDevice") ? FLOW_LAUNCH
@@ -393,7 +374,7 @@ static void take_flow(reader *r, const scan_event *e)
     };
 }
 
-static void take(reader *r, const scan_event *e)
+void chrome_take(chrome_reader *r, const scan_event *e)
 {
     switch (e->ph) {
     case 'X':
@@ -435,9 +416,14 @@ static void take(reader *r, const scan_event *e)
     }
 }
 
+bool chrome_stands_alone(const scan_event *e)
+{
+    return e->ph == '\0' || strchr("BEbSeF", e->ph) == NULL;
+}
+
 /* ---- the file --------------------------------------------------------------------------------- */
 
-static void close_file(reader *r, source *from, const scan_outcome *done)
+static void close_file(chrome_reader *r, source *from, const scan_outcome *done)
 {
     part *p = this_part(r);
     char rest[4096]; /* the checksum of packed data comes behind the last event */
@@ -469,7 +455,7 @@ static void close_file(reader *r, source *from, const scan_outcome *done)
 
 int read_chrome(store *s, source *from, const char *path, foray_error *err)
 {
-    reader r = { .s = s, .part = (uint32_t)s->part_count, .last_lane = -1 };
+    chrome_reader r = { .s = s, .part = (uint32_t)s->part_count, .last_lane = -1 };
     scan *sc;
     int rc = scan_open(from, &sc, err);
     if (rc != FORAY_OK)
@@ -478,12 +464,20 @@ int read_chrome(store *s, source *from, const char *path, foray_error *err)
         scan_close(sc);
         return fail(err, FORAY_ENOMEM, "%s: out of memory", path);
     }
+    ahead *second = NULL;
+    bool begun = false;
     for (scan_result got; (got = scan_next(sc)) != SCAN_END && !s->failed && !s->names.failed;) {
-        if (got == SCAN_EVENT)
-            take(&r, scan_current(sc));
-        else
+        if (got == SCAN_META) {
             take_meta(&r, sc);
+            continue;
+        }
+        if (!begun) /* the first event: it shows that the list has begun */
+            second = ahead_start(from, sc);
+        begun = true;
+        if (!ahead_takes(&second, sc, &r))
+            chrome_take(&r, scan_current(sc));
     }
+    ahead_drop(&second);
     const scan_outcome *done = scan_done(sc);
     if (s->failed || s->names.failed)
         rc = fail(err, FORAY_ENOMEM, "%s: out of memory after %" PRIu64 " events", path, done->events);

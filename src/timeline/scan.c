@@ -39,7 +39,8 @@ struct scan {
     const char *meta_text;
     size_t meta_bytes;
     scan_outcome done;
-    size_t piece_count; /* values of the event being read in full; may pass SHAPE_PIECES */
+    uint64_t escapes_before; /* done.bad_escapes before the current event */
+    size_t piece_count;      /* values of the event being read in full; may pass SHAPE_PIECES */
     shape_piece pieces[SHAPE_PIECES];
     shapes known;
 };
@@ -379,11 +380,9 @@ static bool looks_like_event(const char *brace)
     return false;
 }
 
-/* Behind damage: moves to the next place where `}`, a comma and the start of an event stand in a row. */
-static void resynchronise(scan *s)
+/* Moves to the next place where `}`, a comma and the start of an event stand in a row. */
+static void find_event(scan *s)
 {
-    note_damage(s);
-    s->p++;
     for (;;) {
         const char *q = memchr(s->p, '}', (size_t)(s->end - s->p));
         if (q == NULL) {
@@ -405,6 +404,13 @@ static void resynchronise(scan *s)
         if (!refill(s) && s->p >= s->end)
             return;
     }
+}
+
+static void resynchronise(scan *s)
+{
+    note_damage(s);
+    s->p++;
+    find_event(s);
 }
 
 static scan_result next_in_list(scan *s)
@@ -431,6 +437,7 @@ static scan_result next_in_list(scan *s)
             o = take_event(s, &at);
             if (o == TOOK) {
                 s->event.offset = offset_of(s, s->p);
+                s->escapes_before = escapes;
                 s->p = at;
                 s->done.events++;
                 return SCAN_EVENT;
@@ -538,6 +545,43 @@ int scan_open(source *from, scan **out, foray_error *err)
     s->mark = s->p = s->end = window;
     *out = s;
     return FORAY_OK;
+}
+
+/* Empties the window; reading goes on at offset. */
+static void move_window(scan *s, uint64_t offset)
+{
+    memset(s->window, 0, SCAN_PADDING);
+    s->mark = s->p = s->end = s->window;
+    s->base = s->done.bytes = offset;
+    s->all_read = false;
+}
+
+int scan_open_inside(source *from, uint64_t offset, const scan *main, scan **out, foray_error *err)
+{
+    int rc = scan_open(from, out, err);
+    if (rc != FORAY_OK)
+        return rc;
+    scan *s = *out;
+    move_window(s, offset);
+    s->place = IN_LIST;
+    s->list_is_file = main->list_is_file;
+    find_event(s);
+    return FORAY_OK;
+}
+
+bool scan_skip_to(scan *s, uint64_t offset, uint64_t events, uint64_t bad_escapes)
+{
+    if (!source_seek(s->from, offset))
+        return false;
+    move_window(s, offset);
+    s->done.events += events - 1; /* the current one is among them */
+    s->done.bad_escapes = s->escapes_before + bad_escapes;
+    return true;
+}
+
+uint64_t scan_offset(const scan *s)
+{
+    return offset_of(s, s->p);
 }
 
 void scan_close(scan *s)

@@ -74,6 +74,14 @@ typedef struct scan scan;
 
 /* Begins on a source, which stays the caller's and must outlive the scan. *out is owned. */
 int scan_open(source *s, scan **out, foray_error *err);
+/* Begins inside the list of events of a trace of which `main` scans the beginning, on a source that stands at `offset`: at
+ * the first place there that looks like the start of an event. Whether it is one shows when the other scan comes there. */
+int scan_open_inside(source *s, uint64_t offset, const scan *main, scan **out, foray_error *err);
+/* Takes what another scan has read from the current event on as read, up to offset; counts its events and escapes. False: the
+ * source cannot go there, and nothing has changed. */
+bool scan_skip_to(scan *s, uint64_t offset, uint64_t events, uint64_t bad_escapes);
+/* Behind the current event. */
+uint64_t scan_offset(const scan *s);
 void scan_close(scan *s);
 
 /* The next event, or the next key of the outermost object that is not traceEvents. */

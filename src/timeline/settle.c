@@ -217,7 +217,7 @@ static int64_t middle_start(const store *s, size_t p)
 {
     int64_t sample[1001];
     size_t n = 0, stride = s->count / 1000 + 1;
-    for (size_t i = s->parts[p].first_event; i < store_part_end(s, p) && n < 1001; i += stride)
+    for (size_t i = s->parts[p].first; i < store_part_end(s, p) && n < 1001; i += stride)
         sample[n++] = store_event(s, i)->start;
     if (n == 0)
         return 0;
@@ -234,7 +234,7 @@ static void find_kinds(classes *c, size_t p)
     store *s = c->s;
     part *of = &s->parts[p];
     int64_t middle = middle_start(s, p), low = INT64_MAX, high = INT64_MIN;
-    for (size_t i = of->first_event; i < store_part_end(s, p); i++) {
+    for (size_t i = of->first; i < store_part_end(s, p); i++) {
         event *e = store_event(s, i);
         find_kind(c, of, e);
         if (e->start == 0 && middle > epoch)
@@ -245,7 +245,7 @@ static void find_kinds(classes *c, size_t p)
     int64_t spread = high >= low ? high / TIMES - low / TIMES : 0; /* a quarter: never overflows */
     int64_t limit = spread < INT64_MAX / (TIMES * TIMES) ? spread * TIMES * TIMES : INT64_MAX;
     limit = limit > least ? limit : least;
-    for (size_t i = of->first_event; i < store_part_end(s, p); i++) {
+    for (size_t i = of->first; i < store_part_end(s, p); i++) {
         event *e = store_event(s, i);
         if (e->dur > limit || (e->start == 0 && middle > epoch)) {
             e->flags |= EVENT_ABSURD;

@@ -306,6 +306,27 @@ int source_memory(const char *name, const void *data, size_t bytes, source **out
     return start(s, out, err);
 }
 
+source *source_open_again(const source *s, uint64_t offset)
+{
+    source *again;
+    foray_error err;
+    if (s->kind != SOURCE_PLAIN || s->fd < 0 || source_open(s->name, &again, &err) != FORAY_OK)
+        return NULL;
+    if (again->kind == SOURCE_PLAIN && source_seek(again, offset))
+        return again;
+    source_close(again);
+    return NULL;
+}
+
+bool source_seek(source *s, uint64_t offset)
+{
+    if (s->kind != SOURCE_PLAIN || s->fd < 0 || lseek(s->fd, (off_t)offset, SEEK_SET) != (off_t)offset)
+        return false;
+    s->magic_taken = s->magic_bytes;
+    s->read_bytes = offset;
+    return true;
+}
+
 void source_close(source *s)
 {
     if (s == NULL)

@@ -19,6 +19,10 @@ typedef struct source source;
 int source_open(const char *path, source **out, foray_error *err);
 /* Bytes in memory, borrowed: for tests. They may be compressed as well. */
 int source_memory(const char *name, const void *data, size_t bytes, source **out, foray_error *err);
+/* The same plain file once more, from a byte on, for a second reader. NULL: it is packed, no file, or cannot be opened. */
+source *source_open_again(const source *s, uint64_t offset);
+/* Goes on at a byte of a plain file. */
+bool source_seek(source *s, uint64_t offset);
 void source_close(source *s);
 
 /* Copies up to room bytes to out; returns how many: 0 at the end (or at damage: source_problem). room >= 1. */

@@ -87,7 +87,7 @@ part *store_add_part(store *s, const char *path, trace_format format)
     }
     memcpy(copy, path, bytes);
     part *p = &s->parts[s->part_count++];
-    *p = (part) { .path = copy, .format = format, .rank = -1, .first_event = s->count };
+    *p = (part) { .path = copy, .format = format, .rank = -1, .first = s->count };
     return p;
 }
 
@@ -168,6 +168,99 @@ event *store_add(store *s, uint16_t on, event_kind kind, uint32_t name, int64_t 
     *e = (event) { .start = start, .dur = dur, .name = name, .lane = on, .kind = (uint8_t)kind };
     s->lanes[on].events++;
     return e;
+}
+
+/* ---- two stores into one ---------------------------------------------------------------------- */
+
+enum { LARGE_LINK = 1u << 31 }; /* a link that is a name's number: see store_link */
+
+static uint32_t moved_link(const uint32_t *name, uint32_t link)
+{
+    return (link & LARGE_LINK) != 0 ? LARGE_LINK | name[link & ~(uint32_t)LARGE_LINK] : link;
+}
+
+static void append_details(store *s, const store *later, const uint32_t *name)
+{
+    if (!list_reserve(&s->details, &s->detail_cap, s->detail_count + later->detail_count,
+                      sizeof *s->details)) {
+        s->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < later->detail_count; i++) {
+        event_detail *d = &s->details[s->detail_count++];
+        *d = later->details[i];
+        d->record_link = moved_link(name, d->record_link);
+        d->task_type = name[d->task_type];
+        d->collective = name[d->collective];
+        d->group = name[d->group];
+    }
+}
+
+static void append_flows(store *s, const store *later, const uint32_t *name, const uint16_t *on)
+{
+    if (!list_reserve(&s->flows, &s->flow_cap, s->flow_count + later->flow_count, sizeof *s->flows)) {
+        s->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < later->flow_count; i++) {
+        flow *f = &s->flows[s->flow_count++];
+        *f = later->flows[i];
+        f->id = name[f->id];
+        f->lane = on[f->lane];
+    }
+}
+
+static void append_events(store *s, store *later, const uint32_t *name, const uint16_t *on)
+{
+    uint32_t details = (uint32_t)s->detail_count;
+    for (size_t i = 0; i < later->count && !s->failed; i++) {
+        const event *from = store_event(later, i);
+        event *e =
+            store_add(s, on[from->lane], (event_kind)from->kind, name[from->name], from->start, from->dur);
+        if (e == NULL)
+            return;
+        e->flags = from->flags;
+        e->link = moved_link(name, from->link);
+        e->more = from->more != 0 ? from->more + details : 0;
+        if ((i + 1) % STORE_CHUNK == 0) { /* so that both never hold everything */
+            mem_free(MEM_RECORDS, later->chunks[i >> STORE_CHUNK_BITS], STORE_CHUNK * sizeof(event));
+            later->chunks[i >> STORE_CHUNK_BITS] = NULL;
+        }
+    }
+}
+
+void store_append(store *s, store *later)
+{
+    uint32_t part_number = (uint32_t)s->part_count - 1;
+    uint32_t *name = mem_alloc(MEM_RECORDS, later->names.count * sizeof *name);
+    uint16_t *on = mem_alloc(MEM_RECORDS, (later->lane_count + 1) * sizeof *on);
+    s->failed = s->failed || name == NULL || on == NULL;
+    for (size_t i = 0; i < later->names.count && !s->failed; i++)
+        name[i] = names_add(&s->names, names_text(&later->names, (uint32_t)i), later->names.bytes[i]);
+    for (size_t i = 0; i < later->lane_count && !s->failed; i++) {
+        const lane *l = &later->lanes[i];
+        int to = store_lane(s, part_number, name[l->pid],
+                            l->tid != STORE_PROCESS_TID ? name[l->tid] : STORE_PROCESS_TID);
+        if (to < 0)
+            break;
+        on[i] = (uint16_t)to;
+        s->lanes[to].process = l->process != 0 ? name[l->process] : s->lanes[to].process;
+        s->lanes[to].thread = l->thread != 0 ? name[l->thread] : s->lanes[to].thread;
+    }
+    if (!s->failed) {
+        append_events(s, later, name, on);
+        append_details(s, later, name);
+        append_flows(s, later, name, on);
+        part *p = &s->parts[part_number];
+        const part *q = &later->parts[0];
+        for (int f = 0; f < FAULT_COUNT; f++) {
+            p->fault_at[f] = p->faults[f] == 0 ? q->fault_at[f] : p->fault_at[f];
+            p->faults[f] += q->faults[f];
+        }
+    }
+    mem_free(MEM_RECORDS, name, later->names.count * sizeof *name);
+    mem_free(MEM_RECORDS, on, (later->lane_count + 1) * sizeof *on);
+    store_free(later);
 }
 
 event_detail *store_detail(store *s, event *e)

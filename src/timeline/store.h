@@ -145,9 +145,8 @@ typedef struct {
     int64_t base_ns;  /* to be added to every time for the time of day; 0: unknown */
     int64_t shift_ns; /* added to its times to stand on the clock of the first part */
     bool truncated_list;
-    size_t first_event; /* in the store: a part's events stand together */
     uint64_t bytes, packed_bytes, events, tasks;
-    size_t first, kept; /* its events in the store */
+    size_t first, kept; /* its events in the store: they stand together */
     uint64_t faults[FAULT_COUNT],
         fault_at[FAULT_COUNT]; /* how often; byte offset of the first, where it has one */
     char problem[160];
@@ -200,6 +199,8 @@ void store_drop_part(store *s);
 int store_lane(store *s, uint32_t of_part, uint32_t pid, uint32_t tid);
 /* Appends; NULL without memory. The event is zeroed but for its fields given here. */
 event *store_add(store *s, uint16_t on, event_kind kind, uint32_t name, int64_t start, int64_t dur);
+/* Moves everything that `later` read of a part behind what s has of it, its newest: as if s had read on. Empties later. */
+void store_append(store *s, store *later);
 /* A detail for e, all fields unknown; NULL without memory. Valid until the next one is made. */
 event_detail *store_detail(store *s, event *e);
 /* A correlation as 32 bits: itself where it fits 31, else a number of its own; 0 for 0. */
@@ -208,7 +209,7 @@ uint32_t store_link(store *s, uint64_t correlation);
 /* Behind a part's last event. */
 static inline size_t store_part_end(const store *s, size_t number)
 {
-    return number + 1 < s->part_count ? s->parts[number + 1].first_event : s->count;
+    return number + 1 < s->part_count ? s->parts[number + 1].first : s->count;
 }
 
 static inline event *store_event(const store *s, size_t i)

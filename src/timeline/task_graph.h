@@ -56,6 +56,10 @@ typedef struct {
 } dump_fit;
 
 typedef struct {
+    uint32_t link, call;
+} call_slot;
+
+typedef struct {
     const store *s;
     const settled *t;
     uint32_t group;
@@ -67,7 +71,7 @@ typedef struct {
     replay *replays;
     size_t replay_count, replay_cap;
     /* while the graph is made: */
-    uint32_t *call_slot; /* hash of link -> first call of it + 1, chained by call_next */
+    call_slot *call_slot; /* hash of link -> first call of it + 1, chained by call_next */
     size_t call_slots;
     uint32_t *call_event, *call_next; /* [calls] */
     size_t calls;
