@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "cache/cache.h"
 #include "engine/engine.h"
@@ -117,6 +118,7 @@ int bench_load(const foray_config *c, int repeats, bench_row *row, foray_error *
     int rc = find_apart(c, &f, err);
     if (rc != 0)
         return rc;
+    log_set_level(LOG_QUIET); /* all engines from here on would say again what that one said */
     row->peak_bytes = f.peak_bytes;
     row->packed_bytes = f.packed_bytes;
     row->kv_bytes = f.kv_bytes;

@@ -163,6 +163,11 @@ static void what_a_config_says_in_vain_is_said_once(void **state)
     assert_int_equal(times(r.err.data, "has no NextN layer"), 1);
     cli_free(&r);
 
+    r = RUN(NULL, "bench", "-m", folder, "-p", "4", "-n", "2", "-r", "2", "--spec", "off");
+    assert_int_equal(r.status, 0);
+    assert_int_equal(times(r.err.data, "num_nextn_predict_layers"), 1);
+    cli_free(&r);
+
     static const char *const numbers[] = { "0", "3" };
     for (int i = 0; i < 2; i++) {
         char said[64], to[64];
