@@ -75,7 +75,8 @@ typedef struct {
     int64_t round;   /* number of the step as the file states it; -1 */
     bool prefill;
     uint8_t reason;     /* step_reason */
-    int requests, rows; /* stated in the label or args; -1 */
+    int requests, rows; /* stated in a label or args, rows summed over requests; -1 */
+    int64_t keys;       /* that they attend to, sum; -1 */
     int bucket;         /* index; -1 */
     size_t first_segment, segments;
     int64_t phases_ns[PHASE_COUNT];

@@ -180,6 +180,7 @@ int records_analyse(store *s, const settled *t, const steps_file *f, int rank, a
                    .prefill = !e->decode,
                    .requests = e->requests,
                    .rows = e->verify_tokens,
+                   .keys = -1,
                    .bucket = -1,
                    .reason = wall > 0 ? STEP_KEPT : STEP_NO_TIME };
         x.commit_length = e->committed_requests > 0 ? (double)e->commit_sum / e->committed_requests : 0;

@@ -18,7 +18,7 @@ static void put_cell(buf *out, const char *text)
 
 void report_csv(const report *r, buf *out)
 {
-    buf_puts(out, "rank,step,label,kept,reason,requests,rows,bucket,start_ns,wall_ns");
+    buf_puts(out, "rank,step,label,kept,reason,requests,rows,keys,bucket,start_ns,wall_ns");
     for (int p = 0; p < PHASE_COUNT; p++)
         buf_printf(out, ",%s_ns", phase_name((phase)p));
     buf_puts(
@@ -37,7 +37,7 @@ void report_csv(const report *r, buf *out)
             put_cell(out, names_text(&a->graph.s->names, s->label));
             buf_printf(out, ",%d,", s->reason == STEP_KEPT);
             put_cell(out, s->reason == STEP_KEPT ? "" : step_reason_text((step_reason)s->reason));
-            buf_printf(out, ",%d,%d,", s->requests, s->rows);
+            buf_printf(out, ",%d,%d,%" PRId64 ",", s->requests, s->rows, s->keys);
             put_cell(out, s->bucket >= 0 ? names_text(&a->graph.s->names, a->buckets[s->bucket].key) : "");
             buf_printf(out, ",%" PRId64 ",%" PRId64, s->start + r->groups->groups[i].base_ns,
                        s->end - s->start);

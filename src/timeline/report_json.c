@@ -58,8 +58,8 @@ static void put_step(const analysis *a, size_t i, int rank, int64_t base, buf *o
         buf_puts(out, "null");
     else
         put_text(out, step_reason_text((step_reason)s->reason));
-    buf_printf(out, ",\"prefill\":%s,\"requests\":%d,\"rows\":%d,\"bucket\":", s->prefill ? "true" : "false",
-               s->requests, s->rows);
+    buf_printf(out, ",\"prefill\":%s,\"requests\":%d,\"rows\":%d,\"keys\":%" PRId64 ",\"bucket\":",
+               s->prefill ? "true" : "false", s->requests, s->rows, s->keys);
     if (s->bucket >= 0)
         put_text(out, names_text(&a->graph.s->names, a->buckets[s->bucket].key));
     else

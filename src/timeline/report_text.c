@@ -183,7 +183,7 @@ static void put_buckets(const analysis *a, const bool shown[COLUMNS], buf *out)
     for (size_t b = 0; b < a->bucket_count; b++) {
         const bucket *k = &a->buckets[b];
         char name[64];
-        snprintf(name, sizeof name, "%.16s x%u", names_text(&a->graph.s->names, k->key), k->steps);
+        snprintf(name, sizeof name, "%.40s x%u", names_text(&a->graph.s->names, k->key), k->steps);
         buf_printf(out, "%-22s %9.3f", name, ms(k->wall_median));
         for (int c = 0; c < COLUMNS; c++)
             if (shown[c])

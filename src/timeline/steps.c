@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "timeline/analysis.h"
 #include "timeline/list.h"
+#include "timeline/work.h"
 
 /* Something that opens a step. */
 typedef struct {
@@ -302,6 +303,7 @@ static int steps_by_round(analysis *a, foray_error *err)
                                              .prefill = prefill,
                                              .requests = -1,
                                              .rows = d != NULL ? d->rows : -1,
+                                             .keys = -1,
                                              .bucket = -1,
                                              .reason = x == NULL ? STEP_LAST : STEP_KEPT };
         from = to;
@@ -326,22 +328,29 @@ static size_t opener_before(const finder *f, int64_t asked)
     return low; /* opener + 1; 0: before the first */
 }
 
-/* The number behind a mark in a label ("bs="); -1. */
-static int number_behind(const char *label, const char *mark)
+static void take_work(step *x, step_work w)
 {
-    const char *p = strstr(label, mark);
-    return p != NULL && p[strlen(mark)] >= '0' && p[strlen(mark)] <= '9'
-               ? (int)strtol(p + strlen(mark), NULL, 10)
-               : -1;
+    x->requests = w.requests;
+    x->rows = w.rows;
+    x->keys = w.keys;
 }
 
-static void read_label(const store *s, step *x)
+/* Steps whose opener does not say how much there is to do learn it from a label inside them: that of the verify pass first. step_of:
+ * [openers] step + 1. */
+static void take_work_inside(finder *f, const size_t *step_of)
 {
-    const char *label = names_text(&s->names, x->label);
-    x->requests = number_behind(label, "bs=");
-    if (x->requests < 0)
-        x->requests = number_behind(label, "_generation_");
-    x->rows = number_behind(label, "toks=");
+    analysis *a = f->a;
+    for (size_t c = 0; c < f->candidate_count; c++) {
+        const event *e = store_event(a->graph.s, a->graph.t->order[f->candidates[c]]);
+        size_t o = opener_before(f, e->start);
+        step *x = o != 0 && step_of[o - 1] != 0 ? &a->steps[step_of[o - 1] - 1] : NULL;
+        const char *label = store_name(a->graph.s, e);
+        if (x == NULL || e->name == x->label)
+            continue;
+        step_work w = work_of_label(label);
+        if (w.requests >= 0 && (x->requests < 0 || strstr(label, "TARGET_VERIFY") != NULL))
+            take_work(x, w);
+    }
 }
 
 static int make_steps(finder *f, foray_error *err)
@@ -350,8 +359,12 @@ static int make_steps(finder *f, foray_error *err)
     task_graph *g = &a->graph;
     int64_t *first =
         mem_alloc(MEM_RECORDS, (f->count + 1) * sizeof *first); /* start of an opener's first task */
-    if (first == NULL)
+    size_t *step_of = mem_alloc_zeroed(MEM_RECORDS, (f->count + 1) * sizeof *step_of);
+    if (first == NULL || step_of == NULL) {
+        mem_free(MEM_RECORDS, first, (f->count + 1) * sizeof *first);
+        mem_free(MEM_RECORDS, step_of, (f->count + 1) * sizeof *step_of);
         return fail(err, FORAY_ENOMEM, "out of memory for steps");
+    }
     for (size_t o = 0; o < f->count; o++)
         first[o] = INT64_MAX;
     int64_t last_end = INT64_MIN;
@@ -373,6 +386,7 @@ static int make_steps(finder *f, foray_error *err)
                    .prefill = from->prefill,
                    .requests = -1,
                    .rows = -1,
+                   .keys = -1,
                    .bucket = -1 };
         if (x.start == INT64_MAX)
             x.reason = STEP_NO_TASKS;
@@ -388,9 +402,11 @@ static int make_steps(finder *f, foray_error *err)
             a->steps[a->step_count - 1].end = x.start;
         if (e != NULL && event_end(e) > last_end)
             last_end = event_end(e);
-        read_label(g->s, &x);
+        take_work(&x, work_of_label(names_text(&g->s->names, x.label)));
         a->steps[a->step_count++] = x;
+        step_of[o] = a->step_count;
     }
+    take_work_inside(f, step_of);
     if (a->step_count > 0) {
         step *z = &a->steps[a->step_count - 1];
         z->end = last_end > z->start ? last_end : z->start;
@@ -401,6 +417,7 @@ static int make_steps(finder *f, foray_error *err)
         }
     }
     mem_free(MEM_RECORDS, first, (f->count + 1) * sizeof *first);
+    mem_free(MEM_RECORDS, step_of, (f->count + 1) * sizeof *step_of);
     return rc;
 }
 
@@ -418,8 +435,9 @@ static int one_step(analysis *a, foray_error *err)
     for (size_t i = 0; i < g->count; i++) /* from the first launch: before it nothing was asked for */
         from = g->tasks[i].asked < from ? g->tasks[i].asked : from;
     a->boundary = BOUNDARY_WHOLE;
-    a->steps[a->step_count++] =
-        (step) { .start = from, .end = to, .round = -1, .requests = -1, .rows = -1, .bucket = -1 };
+    a->steps[a->step_count++] = (step) {
+        .start = from, .end = to, .round = -1, .requests = -1, .rows = -1, .keys = -1, .bucket = -1
+    };
     return FORAY_OK;
 }
 

@@ -4,6 +4,7 @@
  * stalls) and what is other work (prefill). The rest falls into buckets by what is stated of the work: the label with its
  * numbers of requests, or the nodes of the largest graph. Figures of a bucket are medians.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +159,21 @@ static int look_at_walls(analysis *a, foray_error *err)
 
 /* ---- buckets ---------------------------------------------------------------------------------- */
 
+/* The work of a step in words: requests, rows where they are more, and the keys that they attend to up to a power of two:
+ * keys grow with every token, and a bucket's may differ by twice at most. */
+static void work_text(const step *s, char *out, size_t room)
+{
+    int n = snprintf(out, room, "bs=%d", s->requests);
+    if (s->rows >= 0 && s->rows != s->requests)
+        n += snprintf(out + n, room - (size_t)n, " q=%d", s->rows);
+    if (s->keys < 0)
+        return;
+    int64_t above = 1024;
+    while (above <= s->keys && above < INT64_MAX / 2)
+        above *= 2;
+    snprintf(out + n, room - (size_t)n, " kv<%" PRId64 "k", above / 1024);
+}
+
 /* What a step has to share with the others of its bucket. */
 static uint32_t bucket_key(analysis *a, const step *s)
 {
@@ -165,7 +181,7 @@ static uint32_t bucket_key(analysis *a, const step *s)
     char text[160];
     const char *label = names_text(&st->names, s->label);
     if (a->boundary == BOUNDARY_ANNOTATION && s->requests >= 0)
-        snprintf(text, sizeof text, "bs=%d", s->requests);
+        work_text(s, text, sizeof text);
     else if (a->boundary == BOUNDARY_ANNOTATION && strncmp(label, "ProfilerStep#", 13) == 0)
         snprintf(text, sizeof text, "ProfilerStep");
     else if (a->boundary == BOUNDARY_ROUND)

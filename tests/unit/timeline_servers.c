@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "support/trace_make.h"
+#include "timeline/work.h"
 
 enum { ROUNDS = 6, US = 1000, PERIOD_US = 2000 };
 
@@ -156,6 +157,71 @@ static void vllm_rounds(void **state)
     check_server(vllm_round, COUNT(vllm_round), put_kineto, "vllm");
 }
 
+static void labels_say_how_much_there_is_to_do(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *label;
+        int requests, rows;
+        int64_t keys;
+    } cases[] = {
+        { "step[DECODE bs=32]", 32, -1, -1 },
+        { "step[DECODE bs=64 g_sq=128 g_sqsq=256 g_sqsk=262144 g_sk=131072]", 64, 128, 131072 },
+        { "step[TARGET_VERIFY bs=8 g_sq=32 g_sqsq=128 g_sqsk=5128 g_sk=1282]", 8, 32, 1282 },
+        { "step[MIXED bs=2 c=1 g=1 c_sq=5 c_sk=8 c_sqsq=25 c_sqsk=40 g_sq=1 g_sk=12 g_sqsq=1 g_sqsk=12]", 2,
+          6, 20 },
+        { "step[EXTEND bs=2 toks=14721]", 2, 14721, -1 },
+        { "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)", 32, 32, 32785 },
+        { "execute_8192_context_9(sq8155sk8430sqsq7475785sqsk7671310)_generation_37("
+          "sq37sk34489sqsq37sqsk34489)",
+          37, 8192, 42919 },
+        { "execute_context_1(888)_generation_4(4)", 4, 892, -1 },
+        { "draft", -1, -1, -1 },
+        { "step[DECODE bs=x]", -1, -1, -1 },
+        { "step[DECODE bs=99999999999999999999]", -1, -1, -1 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        step_work w = work_of_label(cases[i].label);
+        if (w.requests != cases[i].requests || w.rows != cases[i].rows || w.keys != cases[i].keys)
+            fail_msg("%s: %d, %d, %lld", cases[i].label, w.requests, w.rows, (long long)w.keys);
+    }
+}
+
+/* Steps of unlike work never share a bucket: rows differ, or keys by more than twice; of a speculative server's steps the
+ * verify pass inside says it. */
+static void steps_of_unlike_work_are_not_mixed(void **state)
+{
+    (void)state;
+    static const char *const verify[] = {
+        "step[TARGET_VERIFY bs=8 g_sq=32 g_sk=9000]", "step[TARGET_VERIFY bs=8 g_sq=32 g_sk=9032]",
+        "step[TARGET_VERIFY bs=8 g_sq=24 g_sk=9064]", "step[TARGET_VERIFY bs=8 g_sq=32 g_sk=40000]",
+        "step[TARGET_VERIFY bs=8 g_sq=32 g_sk=9096]", "step[TARGET_VERIFY bs=8 g_sq=32 g_sk=9128]"
+    };
+    static const char *const want[] = { "bs=8 q=32 kv<16k", "bs=8 q=32 kv<16k", "bs=8 q=24 kv<16k",
+                                        "bs=8 q=32 kv<64k", "bs=8 q=32 kv<16k" };
+    buf text = { 0 };
+    session s;
+    buf_puts(&text, "{\"schemaVersion\":1,\"traceEvents\":[{}");
+    for (int k = 0; k < 6; k++) {
+        int64_t host = 1000 + PERIOD_US * k;
+        put_kineto(&text, "draft", false, host, 50, 0);
+        put_kineto(&text, "cudaLaunchKernel", false, host + 10, 5, k * 2 + 1);
+        put_kineto(&text, "nextn", true, host + 400, 100, k * 2 + 1);
+        put_kineto(&text, verify[k], false, host + 60, 50, 0);
+        put_kineto(&text, "cudaLaunchKernel", false, host + 70, 5, k * 2 + 2);
+        put_kineto(&text, "layer", true, host + 500, 800, k * 2 + 2);
+    }
+    buf_puts(&text, "]}");
+    trace_make_session(text.data, text.len, &s);
+    const analysis *a = &s.analyses[0];
+    assert_int_equal(a->step_count, 6);
+    assert_int_equal(a->bucket_count, 3);
+    for (size_t i = 0; i < COUNT(want); i++)
+        assert_string_equal(names_text(&s.input.events.names, a->buckets[a->steps[i].bucket].key), want[i]);
+    session_free(&s);
+    buf_free(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +229,8 @@ int main(void)
         cmocka_unit_test(tensorrt_llm_rounds),
         cmocka_unit_test(tensorrt_llm_steps_without_drafts_are_decode),
         cmocka_unit_test(vllm_rounds),
+        cmocka_unit_test(labels_say_how_much_there_is_to_do),
+        cmocka_unit_test(steps_of_unlike_work_are_not_mixed),
     };
     return cmocka_run_group_tests_name("unit_timeline_servers", tests, NULL, NULL);
 }
