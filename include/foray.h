@@ -51,13 +51,15 @@ typedef enum {
 } foray_input;
 
 typedef struct {
-    const char *model;     /* GGUF file, Hugging Face folder, or a known name; required */
-    int context;           /* tokens per request; 0: the model's own, bounded by memory */
-    int max_requests;      /* active at once; 0: 1 */
-    int threads;           /* 0: one per core */
-    int prefill_chunk;     /* prompt rows per pass; 0: 256 */
-    const char *isa;       /* "portable", "avx2", "avx512"; NULL: the best that the machine has */
-    const char *spec;      /* "auto", "off", "ngram", "nextn", "script"; NULL: auto */
+    const char *model; /* GGUF file, Hugging Face folder, or a known name; required */
+    int context;       /* tokens per request; 0: the model's own, bounded by memory */
+    int max_requests;  /* active at once; 0: 1 */
+    int threads;       /* 0: one per core */
+    int prefill_chunk; /* prompt rows per pass; 0: 256 */
+    const char *isa;   /* "portable", "avx2", "avx512"; NULL: the best that the machine has */
+    const char *spec;  /* "auto", "off", "ngram", "nextn", "draft", "script"; NULL: auto */
+    const char
+        *draft_model;      /* a smaller model with the same vocabulary, for "draft"; named, "auto" is that */
     int spec_tokens;       /* most draft tokens per round; 0: the drafter's own */
     int spec_budget;       /* drafts to verify per request and round; 0: chosen by measured cost (auto) */
     const char *graph;     /* "auto" or "off"; NULL: auto */

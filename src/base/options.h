@@ -44,6 +44,7 @@ typedef enum {
     OPT_FREQUENCY_PENALTY,
     OPT_SEED,
     OPT_SPEC,
+    OPT_DRAFT_MODEL,
     OPT_SPEC_TOKENS,
     OPT_SPEC_BUDGET,
     OPT_IDS,         /* score */

@@ -73,9 +73,12 @@ const option_row option_rows[OPT_COUNT] = {
     [OPT_SEED] = { "seed", "s", KIND_SEED, SECTION_SAMPLING, RUN, .argument = "N", .word = "random",
                    .fallback = "random", .help = "seed of the request; a random one is reported" },
     [OPT_SPEC] = { "spec", NULL, KIND_CHOICE, SECTION_SPEC, RUN | BENCH | INSPECT, .argument = "DRAFTER",
-                   .choices = "auto|off|ngram|nextn", .fallback = "auto",
+                   .choices = "auto|off|ngram|nextn|draft", .fallback = "auto",
                    .help =
                        "who proposes tokens: ngram searches the text so far; auto: the best for the model" },
+    [OPT_DRAFT_MODEL] = { "draft-model", NULL, KIND_STRING, SECTION_SPEC, RUN | BENCH | INSPECT,
+                          .argument = "MODEL",
+                          .help = "a smaller model with the same vocabulary, which proposes tokens" },
     [OPT_SPEC_TOKENS] = { "spec-tokens", NULL, KIND_INT, SECTION_SPEC, RUN | BENCH | INSPECT, .argument = "K",
                           .low = 1, .high = 15, .word = "auto", .fallback = "auto",
                           .help = "most tokens to propose in a round; auto: the drafter's own" },

@@ -20,6 +20,19 @@ static void announce(const foray_engine *engine)
              info.threads == 1 ? "" : "s", info.context, info.spec);
 }
 
+/* A known name becomes its path; what is none is for the engine to refuse. Lives until the next call. */
+static const char *draft_path(const options *o)
+{
+    static buf path;
+    foray_error ignored;
+    if (!options_has(o, OPT_DRAFT_MODEL))
+        return NULL;
+    buf_free(&path);
+    return model_path_find(options_string(o, OPT_DRAFT_MODEL), &path, &ignored) == 0
+               ? path.data
+               : options_string(o, OPT_DRAFT_MODEL);
+}
+
 foray_config setup_config(const options *o, const char *path)
 {
     static const char *names[OPT_COUNT], *values[OPT_COUNT];
@@ -30,6 +43,7 @@ foray_config setup_config(const options *o, const char *path)
         .threads = options_int(o, OPT_THREADS),
         .isa = options_has(o, OPT_ISA) ? options_string(o, OPT_ISA) : NULL,
         .spec = options_string(o, OPT_SPEC),
+        .draft_model = draft_path(o),
         .spec_tokens = options_int(o, OPT_SPEC_TOKENS),
         .spec_budget = options_int(o, OPT_SPEC_BUDGET),
         .graph = options_string(o, OPT_GRAPH),
@@ -54,7 +68,10 @@ static void warn_unused(const options *o, option_id id, const char *name, const 
 
 void setup_warn_spec(const options *o)
 {
-    if (strcmp(options_string(o, OPT_SPEC), "off") != 0)
+    const char *spec = options_string(o, OPT_SPEC);
+    if (strcmp(spec, "auto") != 0 && strcmp(spec, "draft") != 0)
+        warn_unused(o, OPT_DRAFT_MODEL, "draft-model", "--spec names another drafter");
+    if (strcmp(spec, "off") != 0)
         return;
     warn_unused(o, OPT_SPEC_TOKENS, "spec-tokens", "--spec is off");
     warn_unused(o, OPT_SPEC_BUDGET, "spec-budget", "--spec is off");

@@ -37,6 +37,8 @@ struct foray_engine {
     buf system_default; /* what the template says when no system message is given; empty: none */
     cache *cache;
     drafter *drafter; /* NULL: off */
+    model_file *draft_file;
+    model *draft_model; /* NULL: none */
     round_loop *round;
     batch *batch;
     int64_t ready_ns; /* clock_fast_ns: from here on what runs is the caller's, not the measuring of costs */
@@ -47,6 +49,8 @@ struct foray_engine {
     bool writes_steps;
 };
 
+/* draft.c: opens the model that --draft-model names, sees whether it fits, and makes it the drafter. */
+int engine_open_draft(foray_engine *e, foray_error *err);
 /* text.c: whether the model's files have what such input needs. EUNSUPPORTED says what is missing. */
 int engine_check_input(const foray_engine *e, foray_input input, foray_error *err);
 /* score.c: the pass's inputs for rows [from, from + n) of ids, as one span of the scratch slot. */

@@ -114,9 +114,11 @@ static int open_drafter(foray_engine *e, foray_error *err)
     foray_config *c = &e->config;
     if (strcmp(c->spec, "off") == 0)
         return 0;
-    const char *own = e->model->info.own_drafter;
+    const char *own = c->draft_model ? "draft" : e->model->info.own_drafter;
     const char *name = strcmp(c->spec, "auto") != 0 ? c->spec : own ? own : "ngram";
-    int rc = strcmp(name, "nextn") == 0 ? open_nextn(e, err) : drafter_open(name, &e->drafter, err);
+    int rc = strcmp(name, "nextn") == 0   ? open_nextn(e, err)
+             : strcmp(name, "draft") == 0 ? engine_open_draft(e, err)
+                                          : drafter_open(name, &e->drafter, err);
     if (rc == 0 && c->spec_tokens == 0)
         c->spec_tokens = e->drafter->default_tokens;
     return rc;
@@ -212,8 +214,8 @@ static int open_round(foray_engine *e, foray_error *err)
 static int keep_strings(foray_engine *e, foray_error *err)
 {
     foray_config *c = &e->config;
-    const char **strings[] = { &c->model,         &c->isa,      &c->spec,     &c->graph,
-                               &c->chat_template, &c->thinking, &c->act_quant };
+    const char **strings[] = { &c->model,         &c->isa,      &c->spec,      &c->graph,
+                               &c->chat_template, &c->thinking, &c->act_quant, &c->draft_model };
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
         if (*strings[i] && !(*strings[i] = arena_strndup(&e->memory, *strings[i], strlen(*strings[i]))))
             return fail(err, FORAY_ENOMEM, "no memory for an engine");
@@ -257,6 +259,8 @@ static int open_all(foray_engine *e, foray_error *err)
         rc = engine_measure_costs(e, err);
     if (rc == 0)
         model_file_rest(e->file);
+    if (rc == 0 && e->draft_file)
+        model_file_rest(e->draft_file);
     e->ready_ns = clock_fast_ns();
     return rc;
 }
@@ -292,6 +296,8 @@ void foray_close(foray_engine *e)
     if (e->drafter)
         e->drafter->destroy(e->drafter);
     cache_destroy(e->cache);
+    model_free(e->draft_model);
+    model_file_close(e->draft_file);
     tokenizer_free(e->tokenizer);
     model_free(e->model);
     if (e->device)

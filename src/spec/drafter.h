@@ -1,7 +1,7 @@
 /* drafter.h: something that proposes tokens, behind one interface.
  *
  * Two kinds. A drafter of the host (`ngram`, `script` in tests) is asked for its drafts and keeps no state. A drafter of
- * the device (`nextn`, nextn.h) launches kernels: draft_now before part B, extend_now after accept, which makes it ready
+ * the device (`nextn`, `draft`; chain.h) launches kernels: draft_now before part B, extend_now after accept, which makes it ready
  * for the next round; one that was left out owes rows and is not ready until an extend has made them.
  *
  * A drafter sees a sequence's tokens and writes drafts; it never decides what stands. It says how sure it is by a

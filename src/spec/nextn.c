@@ -1,408 +1,80 @@
-/* nextn.c: launching the NextN layer. See nextn.h. */
+/* nextn.c: the NextN layer as the body of a chain. See nextn.h. */
 #include "spec/nextn.h"
 
 #include <assert.h>
-#include <string.h>
 
-#include "base/clock.h"
 #include "base/mem.h"
-#include "kernel/ref/vmath.h"
 #include "model/deepseek4.h"
 
-enum { SLOT_TIERS = 8, ROW_TIERS = 31, GRAPH_POOL_BYTES = 16 << 20 };
-
-/* What there is for a graph key. */
 typedef struct {
-    graph *graph;
-    bool refused; /* its capture failed: eager from then on */
-} captured;
-
-typedef struct {
-    drafter base; /* first: a drafter is one of these */
-    nextn_config config;
-    const deepseek4 *model;
-    pass pass;
-    graph_pool *pool;
-    captured draft_graph[SLOT_TIERS][DRAFT_MAX + 1]; /* [slots tier][drafts] */
-    captured extend_graph[SLOT_TIERS][ROW_TIERS];    /* [slots tier][rows tier] */
-
+    chain_body base; /* first: a body is one of these */
+    device *device;
+    cache *cache;
     /* Device memory. */
     float *self;         /* [slots, S, dim]: the streams that the next self-fed row starts from */
     int32_t *slot_entry; /* [slots] a page table: slot s has entry s */
-    int32_t *head_slot;  /* [max_requests] */
-    int32_t *sample_position, *token;
-    float *logprob;
-    const sample_params **params; /* [max_requests] the request's, or of a first draft: */
-    sample_params *first_params;  /* [max_requests] the same, and its probability too */
-    sample_history *history;
-
-    /* By slot: rows done, the draft that they gave, and how sure it was. */
-    int32_t *done, *first, *signal;
-    size_t slot_bytes;
-
-    /* Of the launch in progress. */
-    round_plan *plan;
-    int step;                           /* drafts that the members have */
-    plan_member *row[PLAN_MAX_MEMBERS]; /* by head row */
 } nextn;
 
-/* ---- what a pass is given ------------------------------------------------------------------------ */
-
-static void open_rows(nextn *d)
+static int launch(const chain_body *base, const pass *p, int rows, int heads, bool from_self,
+                  const int32_t *head_slot, stream *s, foray_error *err)
 {
-    *d->pass.count = (pass_counts) { 0 };
-}
-
-static void add_row(nextn *d, int32_t id, int position, int slot)
-{
-    int i = d->pass.count->rows++;
-    d->pass.ids[i] = id;
-    d->pass.position[i] = position;
-    d->pass.slot[i] = slot;
-    d->pass.count->stream_rows += d->model->config.streams;
-}
-
-/* The last row added gives draft number `drafted` of this member. */
-static void add_head(nextn *d, plan_member *m, int drafted)
-{
-    const sequence *s = m->sequence;
-    int h = d->pass.count->heads++, position = s->count + drafted;
-    d->pass.head_row[h] = d->pass.count->rows - 1;
-    d->head_slot[h] = s->slot;
-    d->sample_position[h] = position;
-    d->params[h] = &s->params[position < s->min_count];
-    if (drafted == 0) { /* whether or not the request asks for it: it is the signal */
-        d->first_params[h] = *d->params[h];
-        d->first_params[h].want_logprob = 1;
-        d->params[h] = &d->first_params[h];
-    }
-    d->history[h] = (sample_history) { .tokens = s->tokens,
-                                       .count = s->count,
-                                       .prompt = s->prompt,
-                                       .draft = m->draft.tokens,
-                                       .draft_count = drafted };
-    d->row[h] = m;
-}
-
-/* ---- kernels of class host ----------------------------------------------------------------------- */
-
-/* Classes of how likely the layer thought its draft. */
-static int signal_of(float logprob)
-{
-    float eighth = vmath_exp(logprob) * DRAFT_SIGNALS;
-    return !(eighth > 0) ? 0 : eighth >= DRAFT_SIGNALS ? DRAFT_SIGNALS - 1 : (int)eighth;
-}
-
-/* Rows for the next draft of every member that still has room. */
-static void feed(nextn *d)
-{
-    open_rows(d);
-    for (int i = 0; i < d->plan->members; i++) {
-        plan_member *m = &d->plan->member[i];
-        const sequence *s = m->sequence;
-        if (m->draft.count != d->step || m->draft_room <= d->step)
-            continue;
-        add_row(d, m->draft.tokens[d->step - 1], s->computed + d->step - 1, s->slot);
-        add_head(d, m, d->step);
-    }
-}
-
-static void run_draft_begin(void *user)
-{
-    nextn *d = user;
-    for (int i = 0; i < d->plan->members; i++) {
-        plan_member *m = &d->plan->member[i];
-        m->draft.count = 0;
-        if (m->draft_room == 0)
-            continue;
-        m->draft.signal = d->signal[m->sequence->slot];
-        m->draft.tokens[m->draft.count++] = d->first[m->sequence->slot];
-    }
-    d->step = 1;
-    feed(d);
-}
-
-static void run_draft_next(void *user)
-{
-    nextn *d = user;
-    for (int h = 0; h < d->pass.count->heads; h++)
-        d->row[h]->draft.tokens[d->row[h]->draft.count++] = d->token[h];
-    d->step++;
-    feed(d);
-}
-
-/* The first row that must be made: where the last extend stopped, or a window back. */
-static int extend_from(const nextn *d, const sequence *s)
-{
-    int window = d->model->config.window, done = d->done[s->slot];
-    int needed = s->computed < s->prompt ? s->prompt - window : s->computed - window;
-    return done > needed ? done : needed > 0 ? needed : 0;
-}
-
-static void run_extend_begin(void *user)
-{
-    nextn *d = user;
-    open_rows(d);
-    for (int i = 0; i < d->plan->members; i++) {
-        plan_member *m = &d->plan->member[i];
-        const sequence *s = m->sequence;
-        if (!m->extend || s->finished != SEQUENCE_RUNS)
-            continue;
-        for (int at = extend_from(d, s); at < s->computed; at++)
-            add_row(d, s->tokens[at + 1], at, s->slot);
-        d->done[s->slot] = s->computed;
-        if (sequence_pending(s) == 1)
-            add_head(d, m, 0);
-    }
-}
-
-static void run_extend_end(void *user)
-{
-    nextn *d = user;
-    for (int h = 0; h < d->pass.count->heads; h++) {
-        d->first[d->head_slot[h]] = d->token[h];
-        d->signal[d->head_slot[h]] = signal_of(d->logprob[h]);
-    }
-}
-
-/* ---- launches ------------------------------------------------------------------------------------ */
-
-static int launch_host(nextn *d, stream *s, const char *name, void (*run)(void *), foray_error *err)
-{
-    args_host a = { .name = name,
-                    .run = run,
-                    .user = d,
-                    .reads = { d->token },
-                    .writes = { d->pass.count, d->pass.ids, d->pass.position, d->head_slot } };
-    return stream_launch(s, KERNEL_HOST, &(kernel_args) { .host = a }, err);
-}
-
-/* The layer over the pass, and a token for each head row. */
-static int launch_layer(nextn *d, stream *s, int rows, int heads, bool from_self, foray_error *err)
-{
-    const deepseek4 *m = d->model;
-    entry_rows self = { .base = (uint8_t *)d->self,
-                        .page_stride = sizeof(float) * (size_t)m->config.streams * (size_t)m->config.dim,
-                        .table = d->slot_entry,
+    const nextn *b = (const nextn *)base;
+    const deepseek4 *m = base->model->deepseek4;
+    const int width = m->config.streams * m->config.dim;
+    const size_t bytes = sizeof(float) * (size_t)width;
+    entry_rows self = { .base = (uint8_t *)b->self,
+                        .page_stride = bytes,
+                        .table = b->slot_entry,
                         .table_stride = 1,
                         .page_rows = 1,
-                        .width = m->config.streams * m->config.dim,
+                        .width = width,
                         .ring = 1,
-                        .stride = sizeof(float) * (size_t)m->config.streams * (size_t)m->config.dim };
-    int rc = deepseek4_nextn(m, &d->pass, d->config.cache, rows, heads, cache_max_length(d->config.cache),
-                             from_self, &self, d->head_slot, s, err);
-    if (rc == 0)
-        rc = stream_launch(
-            s, KERNEL_SAMPLE,
-            &(kernel_args) { .sample = { .rows = { .live = &d->pass.count->heads, .max = heads },
-                                         .logits = d->pass.logits,
-                                         .logits_stride = (size_t)m->config.vocab,
-                                         .vocab = m->config.vocab,
-                                         .position = d->sample_position,
-                                         .params = d->params,
-                                         .history = d->history,
-                                         .token = d->token,
-                                         .logprob = d->logprob } },
-            err);
-    return rc;
+                        .stride = bytes };
+    return deepseek4_nextn(m, p, b->cache, rows, heads, cache_max_length(b->cache), from_self, &self,
+                           head_slot, s, err);
 }
 
-static int launch_draft(nextn *d, stream *s, int slots, int drafts, foray_error *err)
+static void destroy(chain_body *base)
 {
-    int rc = launch_host(d, s, "draft_begin", run_draft_begin, err);
-    for (int k = 1; k < drafts && rc == 0; k++) {
-        rc = launch_layer(d, s, slots, slots, true, err);
-        if (rc == 0)
-            rc = launch_host(d, s, "draft_next", run_draft_next, err);
-    }
-    return rc;
-}
-
-static int launch_extend(nextn *d, stream *s, int slots, int rows, foray_error *err)
-{
-    int rc = launch_host(d, s, "extend_begin", run_extend_begin, err);
-    if (rc == 0)
-        rc = launch_layer(d, s, rows, slots, false, err);
-    return rc == 0 ? launch_host(d, s, "extend_end", run_extend_end, err) : rc;
-}
-
-static captured *draft_graph_of(nextn *d, const round_plan *p)
-{
-    return &d->draft_graph[plan_tier_index(p->slots_launched)][p->draft_steps];
-}
-
-static captured *extend_graph_of(nextn *d, const round_plan *p)
-{
-    return &d->extend_graph[plan_tier_index(p->slots_launched)][plan_tier_index(p->extend_launched)];
-}
-
-static int launch_phase(nextn *d, const round_plan *p, phase which, stream *s, foray_error *err)
-{
-    return which == PHASE_DRAFT ? launch_draft(d, s, p->slots_launched, p->draft_steps, err)
-                                : launch_extend(d, s, p->slots_launched, p->extend_launched, err);
-}
-
-/* rows: the phase's, 0 where it does not run. Nodes keep the phase that is marked when they are captured. */
-static int capture_phase(nextn *d, const round_plan *p, phase which, int rows, captured *c, stream *s,
-                         foray_error *err)
-{
-    if (c->graph || rows == 0)
-        return 0;
-    int rc = stream_capture_begin(s, d->pool, err);
-    if (rc == 0) {
-        device_mark(d->config.device, (task_mark) { .round = p->round, .phase = which, .rows = rows });
-        rc = launch_phase(d, p, which, s, err);
-        int ended = stream_capture_end(s, &c->graph, rc == 0 ? err : NULL);
-        rc = rc != 0 ? rc : ended;
-    }
-    c->refused = rc != 0;
-    return rc;
-}
-
-static int capture(drafter *base, const round_plan *p, stream *s, foray_error *err)
-{
-    nextn *d = (nextn *)base;
-    int rc =
-        capture_phase(d, p, PHASE_DRAFT, p->draft_steps > 0 ? p->members : 0, draft_graph_of(d, p), s, err);
-    if (rc == 0)
-        rc = capture_phase(d, p, PHASE_DRAFT_EXTEND, p->extend_launched, extend_graph_of(d, p), s, err);
-    return rc;
-}
-
-static bool refuses(const drafter *base, const round_plan *p)
-{
-    nextn *d = (nextn *)base;
-    return (p->draft_steps > 0 && draft_graph_of(d, p)->refused) ||
-           (p->extend_launched > 0 && extend_graph_of(d, p)->refused);
-}
-
-/* Kernels of the draft may still be reading d->plan when the extend is launched: it is the same in every round. */
-static void note_plan(nextn *d, round_plan *p)
-{
-    if (d->plan != p)
-        d->plan = p;
-}
-
-static int draft_now(drafter *base, round_plan *p, bool replay, stream *s, foray_error *err)
-{
-    nextn *d = (nextn *)base;
-    note_plan(d, p);
-    return replay ? graph_launch(draft_graph_of(d, p)->graph, s, err)
-                  : launch_phase(d, p, PHASE_DRAFT, s, err);
-}
-
-static int extend_now(drafter *base, round_plan *p, bool replay, stream *s, foray_error *err)
-{
-    nextn *d = (nextn *)base;
-    note_plan(d, p);
-    return replay ? graph_launch(extend_graph_of(d, p)->graph, s, err)
-                  : launch_phase(d, p, PHASE_DRAFT_EXTEND, s, err);
-}
-
-/* ---- the drafter --------------------------------------------------------------------------------- */
-
-static bool is_ready(const drafter *base, const sequence *s)
-{
-    const nextn *d = (const nextn *)base;
-    return sequence_pending(s) == 1 && d->done[s->slot] == s->computed;
-}
-
-static int signal_now(const drafter *base, const sequence *s)
-{
-    return ((const nextn *)base)->signal[s->slot];
-}
-
-static int owed(const drafter *base, const sequence *s)
-{
-    return s->computed - extend_from((const nextn *)base, s);
-}
-
-/* Whatever rows there are, they are another text's. */
-static void open_slot(drafter *base, int slot)
-{
-    nextn *d = (nextn *)base;
-    d->done[slot] = d->signal[slot] = 0;
-}
-
-static void destroy(drafter *base)
-{
-    nextn *d = (nextn *)base;
-    device *v = d->config.device;
-    for (int i = 0; i < SLOT_TIERS; i++) {
-        for (int k = 0; k <= DRAFT_MAX; k++)
-            if (d->draft_graph[i][k].graph)
-                graph_destroy(d->draft_graph[i][k].graph);
-        for (int k = 0; k < ROW_TIERS; k++)
-            if (d->extend_graph[i][k].graph)
-                graph_destroy(d->extend_graph[i][k].graph);
-    }
-    if (d->pool)
-        graph_pool_destroy(d->pool);
-    model_pass_destroy(d->config.model, v, &d->pass);
-    void *buffers[] = { d->self,    d->slot_entry, d->head_slot,    d->sample_position, d->token,
-                        d->logprob, d->params,     d->first_params, d->history };
-    pass_free_buffers(v, buffers, sizeof buffers / sizeof *buffers);
-    mem_free(MEM_GENERAL, d->done, d->slot_bytes);
-    mem_free(MEM_GENERAL, d, sizeof *d);
-}
-
-static int create_buffers(nextn *d, foray_error *err)
-{
-    const nextn_config *c = &d->config;
-    const deepseek4_config *m = &d->model->config;
-    size_t slots = (size_t)c->slots, heads = (size_t)plan_tier(c->max_requests); /* launches come in tiers */
-    int rc = model_pass_create(c->model, c->device, d->base.most_extended, (int)heads, (int)heads,
-                               cache_max_length(c->cache), &d->pass, err);
-    if (rc == 0)
-        rc = graph_pool_create(c->device, GRAPH_POOL_BYTES, &d->pool, err);
-#define BUFFER(name, count, width)                                                                           \
-    pass_buffer(c->device, "nextn " #name, count, width, sizeof *d->name, &d->name, &rc, err)
-    BUFFER(self, slots, (size_t)m->streams * (size_t)m->dim);
-    BUFFER(slot_entry, slots, 1);
-    BUFFER(head_slot, heads, 1);
-    BUFFER(sample_position, heads, 1);
-    BUFFER(token, heads, 1);
-    BUFFER(logprob, heads, 1);
-    BUFFER(params, heads, 1);
-    BUFFER(first_params, heads, 1);
-    BUFFER(history, heads, 1);
-#undef BUFFER
-    for (size_t i = 0; rc == 0 && i < slots; i++)
-        d->slot_entry[i] = (int32_t)i;
-    return rc;
+    nextn *b = (nextn *)base;
+    void *buffers[] = { b->self, b->slot_entry };
+    pass_free_buffers(b->device, buffers, sizeof buffers / sizeof *buffers);
+    mem_free(MEM_GENERAL, b, sizeof *b);
 }
 
 int nextn_open(const nextn_config *config, drafter **out, foray_error *err)
 {
-    assert(config->model->deepseek4 && config->model->deepseek4->nextn);
-    nextn *d = mem_alloc_zeroed(MEM_GENERAL, sizeof *d);
-    if (!d)
+    const deepseek4 *m = config->model->deepseek4;
+    assert(m && m->nextn);
+    nextn *b = mem_alloc_zeroed(MEM_GENERAL, sizeof *b);
+    if (!b)
         return fail(err, FORAY_ENOMEM, "drafter nextn: no memory");
-    *d = (nextn) { .base = { .name = "nextn",
-                             .default_tokens = 3,
-                             .capture = capture,
-                             .refuses = refuses,
-                             .draft_now = draft_now,
-                             .extend_now = extend_now,
-                             .is_ready = is_ready,
-                             .signal_now = signal_now,
-                             .owed = owed,
-                             .open_slot = open_slot,
+    *b = (nextn) { .base = { .name = "nextn",
+                             .model = config->model,
+                             .vocab = m->config.vocab,
+                             .streams = m->config.streams,
+                             .window = m->config.window,
+                             .launch = launch,
                              .destroy = destroy },
-                   .config = *config,
-                   .model = config->model->deepseek4,
-                   .slot_bytes = 3 * sizeof(int32_t) * (size_t)config->slots };
-    /* What one request can owe after a pause must fit. */
-    int least = plan_tier(d->model->config.window + DRAFT_MAX + 2);
-    d->base.most_extended = config->max_rows > least ? config->max_rows : least;
-    d->done = mem_alloc_zeroed(MEM_GENERAL, d->slot_bytes);
-    int rc = d->done ? create_buffers(d, err) : fail(err, FORAY_ENOMEM, "drafter nextn: no memory");
+                   .device = config->device,
+                   .cache = config->cache };
+    const size_t slots = (size_t)config->slots;
+    int rc = 0;
+    pass_buffer(config->device, "nextn self", slots, (size_t)m->config.streams * (size_t)m->config.dim,
+                sizeof *b->self, &b->self, &rc, err);
+    pass_buffer(config->device, "nextn slot entry", slots, 1, sizeof *b->slot_entry, &b->slot_entry, &rc,
+                err);
     if (rc != 0) {
-        destroy(&d->base);
+        destroy(&b->base);
         return rc;
     }
-    d->first = d->done + config->slots;
-    d->signal = d->first + config->slots;
-    *out = &d->base;
-    return 0;
+    for (size_t i = 0; i < slots; i++)
+        b->slot_entry[i] = (int32_t)i;
+    chain_config c = { .device = config->device,
+                       .body = &b->base,
+                       .slots = config->slots,
+                       .max_requests = config->max_requests,
+                       .max_length = cache_max_length(config->cache),
+                       .max_rows = config->max_rows };
+    return chain_open(&c, out, err);
 }

@@ -300,8 +300,9 @@ static void plan_extend(round_loop *r)
     for (int i = 0; i < p->members; i++) {
         plan_member *m = &p->member[i];
         int most = wanted && m->speculate ? d->owed(d, m->sequence) + m->chunk + m->draft_room : 0;
-        m->extend = most > 0 && rows + most <= d->most_extended;
+        m->extend = most > 0 && rows < d->most_extended; /* what one pass does not hold is owed to the next */
         rows += m->extend ? most : 0;
+        rows = rows < d->most_extended ? rows : d->most_extended;
     }
     p->extend_launched = plan_tier(rows) < d->most_extended ? plan_tier(rows) : d->most_extended;
     if (rows == 0)

@@ -1,0 +1,408 @@
+/* chain.c: a chain of drafts out of a body. See chain.h. */
+#include "spec/chain.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "kernel/ref/vmath.h"
+
+enum { SLOT_TIERS = 8, ROW_TIERS = 31, GRAPH_POOL_BYTES = 16 << 20 };
+
+/* What there is for a graph key. */
+typedef struct {
+    graph *graph;
+    bool refused; /* its capture failed: eager from then on */
+} captured;
+
+typedef struct {
+    drafter base; /* first: a drafter is one of these */
+    chain_config config;
+    pass pass;
+    graph_pool *pool;
+    captured draft_graph[SLOT_TIERS][DRAFT_MAX + 1]; /* [slots tier][drafts] */
+    captured extend_graph[SLOT_TIERS][ROW_TIERS];    /* [slots tier][rows tier] */
+
+    /* Device memory. */
+    int32_t *head_slot; /* [max_requests] */
+    int32_t *sample_position, *token;
+    float *logprob;
+    const sample_params **params; /* [max_requests] the request's, or of a first draft: */
+    sample_params *first_params;  /* [max_requests] the same, and its probability too */
+    sample_history *history;
+
+    /* By slot: rows done, the draft that they gave, and how sure it was. */
+    int32_t *done, *first, *signal;
+    size_t slot_bytes;
+
+    /* Of the launch in progress. */
+    round_plan *plan;
+    int step;                           /* drafts that the members have */
+    plan_member *row[PLAN_MAX_MEMBERS]; /* by head row */
+} chain;
+
+/* ---- what a pass is given ------------------------------------------------------------------------ */
+
+static void open_rows(chain *d)
+{
+    *d->pass.count = (pass_counts) { 0 };
+}
+
+static void add_row(chain *d, int32_t id, int position, int slot)
+{
+    pass_counts *count = d->pass.count;
+    int i = count->rows++;
+    d->pass.ids[i] = id;
+    d->pass.position[i] = position;
+    d->pass.slot[i] = slot;
+    count->stream_rows += d->config.body->streams;
+    row_span *last = count->spans > 0 ? &d->pass.spans[count->spans - 1] : NULL;
+    if (last && last->slot == slot)
+        last->rows++;
+    else
+        d->pass.spans[count->spans++] =
+            (row_span) { .first_row = i, .rows = 1, .slot = slot, .first_position = position };
+}
+
+/* The last row added gives draft number `drafted` of this member. */
+static void add_head(chain *d, plan_member *m, int drafted)
+{
+    const sequence *s = m->sequence;
+    int h = d->pass.count->heads++, position = s->count + drafted;
+    d->pass.head_row[h] = d->pass.count->rows - 1;
+    d->head_slot[h] = s->slot;
+    d->sample_position[h] = position;
+    d->params[h] = &s->params[position < s->min_count];
+    if (drafted == 0) { /* whether or not the request asks for it: it is the signal */
+        d->first_params[h] = *d->params[h];
+        d->first_params[h].want_logprob = 1;
+        d->params[h] = &d->first_params[h];
+    }
+    d->history[h] = (sample_history) { .tokens = s->tokens,
+                                       .count = s->count,
+                                       .prompt = s->prompt,
+                                       .draft = m->draft.tokens,
+                                       .draft_count = drafted };
+    d->row[h] = m;
+}
+
+/* Rows that can be made of what stands. */
+static int known(const chain *d, const sequence *s)
+{
+    return s->computed + d->config.body->lead;
+}
+
+/* ---- kernels of class host ----------------------------------------------------------------------- */
+
+/* Classes of how likely the layer thought its draft. */
+static int signal_of(float logprob)
+{
+    float eighth = vmath_exp(logprob) * DRAFT_SIGNALS;
+    return !(eighth > 0) ? 0 : eighth >= DRAFT_SIGNALS ? DRAFT_SIGNALS - 1 : (int)eighth;
+}
+
+/* Rows for the next draft of every member that still has room. */
+static void feed(chain *d)
+{
+    open_rows(d);
+    for (int i = 0; i < d->plan->members; i++) {
+        plan_member *m = &d->plan->member[i];
+        const sequence *s = m->sequence;
+        if (m->draft.count != d->step || m->draft_room <= d->step)
+            continue;
+        add_row(d, m->draft.tokens[d->step - 1], known(d, s) + d->step - 1, s->slot);
+        add_head(d, m, d->step);
+    }
+}
+
+static void run_draft_begin(void *user)
+{
+    chain *d = user;
+    for (int i = 0; i < d->plan->members; i++) {
+        plan_member *m = &d->plan->member[i];
+        m->draft.count = 0;
+        if (m->draft_room == 0)
+            continue;
+        m->draft.signal = d->signal[m->sequence->slot];
+        m->draft.tokens[m->draft.count++] = d->first[m->sequence->slot];
+    }
+    d->step = 1;
+    feed(d);
+}
+
+static void run_draft_next(void *user)
+{
+    chain *d = user;
+    for (int h = 0; h < d->pass.count->heads; h++)
+        d->row[h]->draft.tokens[d->row[h]->draft.count++] = d->token[h];
+    d->step++;
+    feed(d);
+}
+
+/* The first row that must be made: where the last extend stopped, or a window back. */
+static int extend_from(const chain *d, const sequence *s)
+{
+    const chain_body *b = d->config.body;
+    int done = d->done[s->slot];
+    int needed = (s->computed < s->prompt ? s->prompt : s->computed) - b->window;
+    return b->window == 0 || done > needed ? done : needed > 0 ? needed : 0;
+}
+
+static void run_extend_begin(void *user)
+{
+    chain *d = user;
+    open_rows(d);
+    for (int i = 0; i < d->plan->members; i++) {
+        plan_member *m = &d->plan->member[i];
+        const sequence *s = m->sequence;
+        if (!m->extend || s->finished != SEQUENCE_RUNS)
+            continue;
+        int at = extend_from(d, s);
+        for (; at < known(d, s) && d->pass.count->rows < d->plan->extend_launched; at++)
+            add_row(d, s->tokens[at + 1 - d->config.body->lead], at, s->slot);
+        d->done[s->slot] = at;
+        if (sequence_pending(s) == 1 && at == known(d, s))
+            add_head(d, m, 0);
+    }
+}
+
+static void run_extend_end(void *user)
+{
+    chain *d = user;
+    for (int h = 0; h < d->pass.count->heads; h++) {
+        d->first[d->head_slot[h]] = d->token[h];
+        d->signal[d->head_slot[h]] = signal_of(d->logprob[h]);
+    }
+}
+
+/* ---- launches ------------------------------------------------------------------------------------ */
+
+static int launch_host(chain *d, stream *s, const char *name, void (*run)(void *), foray_error *err)
+{
+    args_host a = { .name = name,
+                    .run = run,
+                    .user = d,
+                    .reads = { d->token },
+                    .writes = { d->pass.count, d->pass.ids, d->pass.position, d->head_slot } };
+    return stream_launch(s, KERNEL_HOST, &(kernel_args) { .host = a }, err);
+}
+
+/* The body over the pass, and a token for each head row. */
+static int launch_body(chain *d, stream *s, int rows, int heads, bool from_self, foray_error *err)
+{
+    const chain_body *b = d->config.body;
+    int rc = b->launch(b, &d->pass, rows, heads, from_self, d->head_slot, s, err);
+    if (rc == 0)
+        rc = stream_launch(
+            s, KERNEL_SAMPLE,
+            &(kernel_args) { .sample = { .rows = { .live = &d->pass.count->heads, .max = heads },
+                                         .logits = d->pass.logits,
+                                         .logits_stride = (size_t)b->model->info.vocab,
+                                         .vocab = b->vocab,
+                                         .position = d->sample_position,
+                                         .params = d->params,
+                                         .history = d->history,
+                                         .token = d->token,
+                                         .logprob = d->logprob } },
+            err);
+    return rc;
+}
+
+static int launch_draft(chain *d, stream *s, int slots, int drafts, foray_error *err)
+{
+    int rc = launch_host(d, s, "draft_begin", run_draft_begin, err);
+    for (int k = 1; k < drafts && rc == 0; k++) {
+        rc = launch_body(d, s, slots, slots, true, err);
+        if (rc == 0)
+            rc = launch_host(d, s, "draft_next", run_draft_next, err);
+    }
+    return rc;
+}
+
+static int launch_extend(chain *d, stream *s, int slots, int rows, foray_error *err)
+{
+    int rc = launch_host(d, s, "extend_begin", run_extend_begin, err);
+    if (rc == 0)
+        rc = launch_body(d, s, rows, slots, false, err);
+    return rc == 0 ? launch_host(d, s, "extend_end", run_extend_end, err) : rc;
+}
+
+static captured *draft_graph_of(chain *d, const round_plan *p)
+{
+    return &d->draft_graph[plan_tier_index(p->slots_launched)][p->draft_steps];
+}
+
+static captured *extend_graph_of(chain *d, const round_plan *p)
+{
+    return &d->extend_graph[plan_tier_index(p->slots_launched)][plan_tier_index(p->extend_launched)];
+}
+
+static int launch_phase(chain *d, const round_plan *p, phase which, stream *s, foray_error *err)
+{
+    return which == PHASE_DRAFT ? launch_draft(d, s, p->slots_launched, p->draft_steps, err)
+                                : launch_extend(d, s, p->slots_launched, p->extend_launched, err);
+}
+
+/* rows: the phase's, 0 where it does not run. Nodes keep the phase that is marked when they are captured. */
+static int capture_phase(chain *d, const round_plan *p, phase which, int rows, captured *c, stream *s,
+                         foray_error *err)
+{
+    if (c->graph || rows == 0)
+        return 0;
+    int rc = stream_capture_begin(s, d->pool, err);
+    if (rc == 0) {
+        device_mark(d->config.device, (task_mark) { .round = p->round, .phase = which, .rows = rows });
+        rc = launch_phase(d, p, which, s, err);
+        int ended = stream_capture_end(s, &c->graph, rc == 0 ? err : NULL);
+        rc = rc != 0 ? rc : ended;
+    }
+    c->refused = rc != 0;
+    return rc;
+}
+
+static int capture(drafter *base, const round_plan *p, stream *s, foray_error *err)
+{
+    chain *d = (chain *)base;
+    int rc =
+        capture_phase(d, p, PHASE_DRAFT, p->draft_steps > 0 ? p->members : 0, draft_graph_of(d, p), s, err);
+    if (rc == 0)
+        rc = capture_phase(d, p, PHASE_DRAFT_EXTEND, p->extend_launched, extend_graph_of(d, p), s, err);
+    return rc;
+}
+
+static bool refuses(const drafter *base, const round_plan *p)
+{
+    chain *d = (chain *)base;
+    return (p->draft_steps > 0 && draft_graph_of(d, p)->refused) ||
+           (p->extend_launched > 0 && extend_graph_of(d, p)->refused);
+}
+
+/* Kernels of the draft may still be reading d->plan when the extend is launched: it is the same in every round. */
+static void note_plan(chain *d, round_plan *p)
+{
+    if (d->plan != p)
+        d->plan = p;
+}
+
+static int draft_now(drafter *base, round_plan *p, bool replay, stream *s, foray_error *err)
+{
+    chain *d = (chain *)base;
+    note_plan(d, p);
+    return replay ? graph_launch(draft_graph_of(d, p)->graph, s, err)
+                  : launch_phase(d, p, PHASE_DRAFT, s, err);
+}
+
+static int extend_now(drafter *base, round_plan *p, bool replay, stream *s, foray_error *err)
+{
+    chain *d = (chain *)base;
+    note_plan(d, p);
+    return replay ? graph_launch(extend_graph_of(d, p)->graph, s, err)
+                  : launch_phase(d, p, PHASE_DRAFT_EXTEND, s, err);
+}
+
+/* ---- the drafter --------------------------------------------------------------------------------- */
+
+static bool is_ready(const drafter *base, const sequence *s)
+{
+    const chain *d = (const chain *)base;
+    return sequence_pending(s) == 1 && d->done[s->slot] == known(d, s);
+}
+
+static int signal_now(const drafter *base, const sequence *s)
+{
+    return ((const chain *)base)->signal[s->slot];
+}
+
+static int owed(const drafter *base, const sequence *s)
+{
+    const chain *d = (const chain *)base;
+    return known(d, s) - extend_from(d, s);
+}
+
+/* Whatever rows there are, they are another text's. */
+static void open_slot(drafter *base, int slot)
+{
+    chain *d = (chain *)base;
+    d->done[slot] = d->signal[slot] = 0;
+}
+
+static void destroy(drafter *base)
+{
+    chain *d = (chain *)base;
+    device *v = d->config.device;
+    for (int i = 0; i < SLOT_TIERS; i++) {
+        for (int k = 0; k <= DRAFT_MAX; k++)
+            if (d->draft_graph[i][k].graph)
+                graph_destroy(d->draft_graph[i][k].graph);
+        for (int k = 0; k < ROW_TIERS; k++)
+            if (d->extend_graph[i][k].graph)
+                graph_destroy(d->extend_graph[i][k].graph);
+    }
+    if (d->pool)
+        graph_pool_destroy(d->pool);
+    model_pass_destroy(d->config.body->model, v, &d->pass);
+    void *buffers[] = { d->head_slot, d->sample_position, d->token,  d->logprob,
+                        d->params,    d->first_params,    d->history };
+    pass_free_buffers(v, buffers, sizeof buffers / sizeof *buffers);
+    mem_free(MEM_GENERAL, d->done, d->slot_bytes);
+    d->config.body->destroy(d->config.body);
+    mem_free(MEM_GENERAL, d, sizeof *d);
+}
+
+static int create_buffers(chain *d, foray_error *err)
+{
+    const chain_config *c = &d->config;
+    size_t heads = (size_t)plan_tier(c->max_requests); /* launches come in tiers */
+    int rc = model_pass_create(c->body->model, c->device, d->base.most_extended, (int)heads, (int)heads,
+                               c->max_length, &d->pass, err);
+    if (rc == 0)
+        rc = graph_pool_create(c->device, GRAPH_POOL_BYTES, &d->pool, err);
+#define BUFFER(name, count)                                                                                  \
+    pass_buffer(c->device, "chain " #name, count, 1, sizeof *d->name, &d->name, &rc, err)
+    BUFFER(head_slot, heads);
+    BUFFER(sample_position, heads);
+    BUFFER(token, heads);
+    BUFFER(logprob, heads);
+    BUFFER(params, heads);
+    BUFFER(first_params, heads);
+    BUFFER(history, heads);
+#undef BUFFER
+    return rc;
+}
+
+int chain_open(const chain_config *config, drafter **out, foray_error *err)
+{
+    chain_body *body = config->body;
+    chain *d = mem_alloc_zeroed(MEM_GENERAL, sizeof *d);
+    if (!d) {
+        body->destroy(body);
+        return fail(err, FORAY_ENOMEM, "drafter %s: no memory", body->name);
+    }
+    *d = (chain) { .base = { .name = body->name,
+                             .default_tokens = 3,
+                             .capture = capture,
+                             .refuses = refuses,
+                             .draft_now = draft_now,
+                             .extend_now = extend_now,
+                             .is_ready = is_ready,
+                             .signal_now = signal_now,
+                             .owed = owed,
+                             .open_slot = open_slot,
+                             .destroy = destroy },
+                   .config = *config,
+                   .slot_bytes = 3 * sizeof(int32_t) * (size_t)config->slots };
+    /* What one request can owe after a pause must fit where there is a window: its rows are made from its start on. */
+    int least = plan_tier(body->window + DRAFT_MAX + 2);
+    d->base.most_extended = config->max_rows > least ? config->max_rows : least;
+    d->done = mem_alloc_zeroed(MEM_GENERAL, d->slot_bytes);
+    int rc = d->done ? create_buffers(d, err) : fail(err, FORAY_ENOMEM, "drafter %s: no memory", body->name);
+    if (rc != 0) {
+        destroy(&d->base);
+        return rc;
+    }
+    d->first = d->done + config->slots;
+    d->signal = d->first + config->slots;
+    *out = &d->base;
+    return 0;
+}
