@@ -2,6 +2,7 @@
 #include "timeline/names.h"
 
 #include <string.h>
+#define XXH_INLINE_ALL /* most texts are short: a call would cost as much as the hash */
 #include <xxhash.h>
 
 #include "base/utf8.h"

@@ -222,9 +222,14 @@ static void append_events(store *s, store *later, const uint32_t *name, const ui
         e->flags = from->flags;
         e->link = moved_link(name, from->link);
         e->more = from->more != 0 ? from->more + details : 0;
-        if ((i + 1) % STORE_CHUNK == 0) { /* so that both never hold everything */
-            mem_free(MEM_RECORDS, later->chunks[i >> STORE_CHUNK_BITS], STORE_CHUNK * sizeof(event));
-            later->chunks[i >> STORE_CHUNK_BITS] = NULL;
+        if ((i + 1) % STORE_CHUNK == 0) { /* a chunk that is done with is s's next one */
+            event **done = &later->chunks[i >> STORE_CHUNK_BITS];
+            size_t next = (s->count >> STORE_CHUNK_BITS) + 1;
+            if (next < s->chunk_cap && s->chunks[next] == NULL)
+                s->chunks[next] = *done;
+            else
+                mem_free(MEM_RECORDS, *done, STORE_CHUNK * sizeof(event));
+            *done = NULL;
         }
     }
 }
