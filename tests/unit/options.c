@@ -185,7 +185,7 @@ static void a_value_out_of_range_is_named_with_its_range(void **state)
     assert_refused(COMMAND_RUN, ARGV("--top-p", "1.5"), NOTHING,
                    "--top-p: 1.5: not a number from 0 to 1 or model");
     assert_refused(COMMAND_RUN, ARGV("--spec", "eagle"), NOTHING,
-                   "--spec: eagle: not one of auto|off|ngram|nextn");
+                   "--spec: eagle: not one of auto|off|ngram|nextn|draft");
     assert_refused(COMMAND_RUN, ARGV("-s", "-1"), NOTHING,
                    "--seed: -1: not a seed (0 … 18446744073709551615 or random)");
     assert_refused(COMMAND_RUN, ARGV("--json=maybe"), NOTHING, "--json: maybe: neither on nor off");
