@@ -83,6 +83,8 @@ static void resolve_waits(store *s, task_graph *g)
 
 /* ---- CUDA: notes of waits --------------------------------------------------------------------- */
 
+enum { LOOK_BACK = 64 /* tasks without a launch that are passed over */ };
+
 /* The lane of a stream of the same device. SIZE_MAX: no task ran on it. */
 static size_t lane_of_stream(const task_graph *g, const lane *like, int64_t stream)
 {
@@ -95,15 +97,24 @@ static size_t lane_of_stream(const task_graph *g, const lane *like, int64_t stre
     return SIZE_MAX;
 }
 
+/* When the task at a place of a lane was launched; where its launch is not in the file, when the nearest one before it was. */
+static int64_t launched_at(const task_graph *g, size_t l, size_t place)
+{
+    for (size_t i = place + 1; i-- > g->lane_first[l] && place - i < LOOK_BACK;) {
+        const event *call = launch_of(g, &g->tasks[g->by_lane[i]]);
+        if (call != NULL)
+            return call->start;
+    }
+    return g->tasks[g->by_lane[place]].start;
+}
+
 /* Among the tasks of a lane, which are in order of launch: how many were launched before ns. */
 static size_t launched_before(const task_graph *g, size_t l, int64_t ns)
 {
     size_t low = g->lane_first[l], high = g->lane_first[l + 1];
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        const task *x = &g->tasks[g->by_lane[middle]];
-        const event *call = launch_of(g, x);
-        if ((call != NULL ? call->start : x->start) < ns)
+        if (launched_at(g, l, middle) < ns)
             low = middle + 1;
         else
             high = middle;
@@ -133,6 +144,11 @@ static void follow_note(task_graph *g, const event *note)
     size_t last = launched_before(g, from, record_ns), next = launched_before(g, to, wait_ns);
     if (last == g->lane_first[from] || next == g->lane_first[to + 1])
         return;
+    /* A task without a launch may have come behind the record: the last one that is known to have been there counts. */
+    for (int turns = 0;
+         turns < LOOK_BACK && last - 1 > g->lane_first[from] && g->tasks[g->by_lane[last - 1]].launch == 0;
+         turns++)
+        last--;
     uint32_t by = g->by_lane[last - 1];
     task *x = &g->tasks[g->by_lane[next]];
     if (g->tasks[by].start < x->start)
@@ -277,6 +293,8 @@ static void infer_joins(task_graph *g)
             (x->replay == 0 && (g->wait_calls == 0 || g->wait_notes > 0)))
             continue;
         const task *before = x->before != 0 ? &g->tasks[x->before - 1] : NULL;
+        /* A replay's first node of a stream waits for whatever came before the launch. */
+        bool opens = x->replay != 0 && (before == NULL || before->replay != x->replay);
         int64_t own = before != NULL ? before->end : INT64_MIN;
         own = call != NULL && call->start > own ? call->start : own;
         if (own == INT64_MIN || x->start - own <= FREE_NS)
@@ -287,7 +305,8 @@ static void infer_joins(task_graph *g)
                 break;
             if (y->lane == x->lane || !event_is_work(y->kind))
                 continue;
-            if (x->replay != 0 ? y->replay != x->replay : before == NULL || !waited_between(g, before, x))
+            if (x->replay != 0 ? y->replay != x->replay && !opens
+                               : before == NULL || !waited_between(g, before, x))
                 continue;
             set_cause(g, x, g->by_end[e], HOW_INFERRED);
             break;

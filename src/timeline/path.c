@@ -54,6 +54,7 @@ typedef struct {
     uint32_t untraced, queue_words; /* numbers of the words for nothing known, and for waiting in a queue */
     uint16_t main_host;             /* the thread with most events */
     int64_t floor;                  /* start of the step being walked */
+    evidence by;                    /* of the edge that led to the task which is entered next */
     bool failed;
 } walker;
 
@@ -335,13 +336,13 @@ static int64_t put_task(walker *w, uint32_t number, int64_t at)
     }
     if (late != NULL) { /* a kernel that waits and transfers: until the last rank came it waited */
         int64_t until = late->until < at ? late->until : at;
-        at = put(w, SEGMENT_COMM, until, at, number, x->phase, HOW_EXACT, name, x->lane);
+        at = put(w, SEGMENT_COMM, until, at, number, x->phase, w->by, name, x->lane);
         return put_peer_wait(w, number, x->start, at, late->rank, HOW_GOOD);
     }
     segment_kind k = x->kind == EVENT_COMM                                      ? SEGMENT_COMM
                      : x->kind == EVENT_WAIT && x->end - x->start > BLOCKING_NS ? SEGMENT_WAIT
                                                                                 : SEGMENT_TASK;
-    return put(w, k, x->start, at, number, x->phase, HOW_EXACT, name, x->lane);
+    return put(w, k, x->start, at, number, x->phase, w->by, name, x->lane);
 }
 
 /* From the return of a launch call to the start of its task, with nothing known in between. A launch takes some microseconds
@@ -417,9 +418,11 @@ static uint32_t leave_task(walker *w, uint32_t number, int64_t *at)
         *at = put_gap(w, number, NULL, HOW_NONE, e == 0 ? w->floor : g->tasks[g->by_end[e - 1]].end, *at);
         if (e == 0)
             return 0;
+        w->by = HOW_NONE;
         return g->by_end[e - 1] + 1;
     }
     bool other = by_cause >= by_before;
+    w->by = other ? (evidence)x->cause_how : HOW_EXACT;
     *at = put_gap(w, number, other ? cause : before, other ? (evidence)x->cause_how : HOW_EXACT,
                   other ? by_cause : by_before, *at);
     return other ? x->cause : x->before;
@@ -435,10 +438,12 @@ static uint32_t pass_task(walker *w, uint32_t number, int64_t *at)
         if (record->end <= *at && record->end > x->start) {
             *at = put(w, SEGMENT_HANDOVER, record->end, *at, number, x->phase, (evidence)x->cause_how,
                       task_event(w->g, x)->name, x->lane);
+            w->by = (evidence)x->cause_how;
             return x->cause;
         }
     }
     *at = put_task(w, number, *at);
+    w->by = HOW_EXACT;
     return *at > w->floor ? leave_task(w, number, at) : 0;
 }
 
@@ -491,6 +496,7 @@ static void walk_step(walker *w, size_t i)
     bool at_start;
     x->first_segment = a->path_count;
     w->floor = x->start;
+    w->by = HOW_EXACT;
     uint32_t number = last_task(w, x, next, &at_start);
     if (number != 0 && !at_start &&
         w->g->tasks[number - 1].end < at) { /* behind the last task only the host goes on */

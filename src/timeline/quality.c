@@ -56,6 +56,7 @@ static const struct {
       "%N events whose time is no number (the first at byte %A): left out" },
     { FAULT_UNPAIRED, "unpaired", true, "%N begins or ends without their other half" },
     { FAULT_NO_LINK, "tasks_without_launch", true, "%N tasks without the call that launched them" },
+    { FAULT_LOST_LAUNCH, "launches_without_task", true, "%N launch calls whose task is not in the file" },
     { FAULT_EARLY_TASK, "early_tasks", true,
       "%N tasks start before their launch does: the clocks of host and device differ" },
     { FAULT_SAME_LINK, "shared_correlations", true,

@@ -90,13 +90,23 @@ static void name_verify(task_graph *g)
             g->tasks[i].phase = PHASE_TARGET_VERIFY;
 }
 
+/* A task whose launch is not in the file was asked for no earlier than the one before it on its stream; where it follows at once, it
+ * belongs to the same round. */
+static int64_t asked_without_launch(const task_graph *g, const task *x)
+{
+    enum { AT_ONCE_NS = 20000 };
+    const task *before = x->before != 0 ? &g->tasks[x->before - 1] : NULL;
+    bool follows = before != NULL && before->asked < before->start && x->start - before->end <= AT_ONCE_NS;
+    return follows ? before->asked : x->start;
+}
+
 static void give_phases(sweep *w)
 {
     task_graph *g = &w->a->graph;
     for (size_t i = 0; i < g->count; i++) {
         task *x = &g->tasks[i];
         const event_detail *d = store_more(w->s, task_event(g, x));
-        x->asked = x->start;
+        x->asked = asked_without_launch(g, x);
         x->phase = PHASE_UNATTRIBUTED;
         x->phase_how = HOW_NONE;
         if (x->launch != 0) {

@@ -428,10 +428,11 @@ static int group_by_launch(store *s, task_graph *g, foray_error *err)
     for (size_t i = 0; i < g->count; i++) /* how many tasks each call made */
         if (g->tasks[i].launch != 0)
             of_call[g->tasks[i].launch - 1]++;
-    for (size_t c = 0; c < g->calls; c++) { /* launches of graphs of which no task is in the file */
+    for (size_t c = 0; c < g->calls; c++) { /* launches of which no task is in the file */
         const event *e = store_event(s, g->call_event[c]);
-        if (e->kind == EVENT_GRAPH_LAUNCH && of_call[g->call_event[c]] == 0)
-            s->parts[s->lanes[e->lane].part].faults[FAULT_LOST_REPLAY]++;
+        if ((e->kind == EVENT_GRAPH_LAUNCH || e->kind == EVENT_LAUNCH) && of_call[g->call_event[c]] == 0)
+            s->parts[s->lanes[e->lane].part]
+                .faults[e->kind == EVENT_LAUNCH ? FAULT_LOST_LAUNCH : FAULT_LOST_REPLAY]++;
     }
     for (size_t i = 0; i < g->count && rc == FORAY_OK; i++) {
         task *x = &g->tasks[i];
