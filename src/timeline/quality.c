@@ -177,6 +177,49 @@ static void add_steps(lines *l, const analysis *a)
             "the parts of %zu steps do not add up: a fault of foray's, please report it", a->sums_wrong);
 }
 
+/* Is a stretch of the path outside of the segments that records measure: draft and verify, without the gaps before them? */
+static bool outside_records(const segment *x)
+{
+    bool gap = x->kind == SEGMENT_HOST || x->kind == SEGMENT_LAUNCH || x->kind == SEGMENT_RETURN;
+    return gap || (x->owner != PHASE_DRAFT && x->owner != PHASE_TARGET_VERIFY);
+}
+
+/* What a recorded step holds beside its recorded segments, by what the profile has there. */
+static void add_remainder(lines *l, const analysis *a)
+{
+    enum { SHOWN = 6 };
+    int64_t wall = 0, rest = 0, has[PHASE_COUNT] = { 0 }, steps = 0;
+    for (size_t i = 0; i < a->step_count; i++) {
+        const step *s = &a->steps[i];
+        if (!s->has_record || s->reason != STEP_KEPT || s->record_step_ns <= 0 || s->record_verify_ns <= 0)
+            continue;
+        steps++;
+        wall += s->record_step_ns;
+        rest += s->record_step_ns - s->record_verify_ns - (s->record_draft_ns > 0 ? s->record_draft_ns : 0);
+        for (size_t k = 0; k < s->segments; k++) {
+            const segment *x = path_at(a, s->first_segment + k);
+            has[x->phase] += outside_records(x) ? x->to - x->from : 0;
+        }
+    }
+    if (steps == 0 || rest <= 0)
+        return;
+    char text[160] = "";
+    size_t n = 0;
+    for (int shown = 0; shown < SHOWN; shown++) {
+        int top = 0;
+        for (int p = 1; p < PHASE_COUNT; p++)
+            top = has[p] > has[top] ? p : top;
+        if (has[top] * 100 < rest || n + 40 > sizeof text)
+            break;
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s %s %.3f", n > 0 ? "," : "",
+                              phase_name((phase)top), (double)(has[top] / steps) / 1e6);
+        has[top] = 0;
+    }
+    add(l, "records_remainder", (uint64_t)(rest / steps), false,
+        "%.3f of %.3f ms per step lie outside of the recorded draft and verify; the path has there:%s",
+        (double)(rest / steps) / 1e6, (double)(wall / steps) / 1e6, n > 0 ? text : " nothing");
+}
+
 /* Step records: where they were laid, and whether what they measured agrees with the profile. */
 static void add_records(lines *l, const analysis *a)
 {
@@ -214,6 +257,7 @@ static void add_records(lines *l, const analysis *a)
             "elapsed against the recorded segments: draft %+.4f ms, verify %+.4f ms in the mean",
             drafts > 0 ? (double)draft / (double)drafts / 1e6 : 0.0,
             verifies > 0 ? (double)verify / (double)verifies / 1e6 : 0.0);
+    add_remainder(l, a);
 }
 
 /* What lies beside the traces of a group, and what it tells. */

@@ -532,8 +532,12 @@ int read_database(store *s, const char *path, foray_error *err)
                 (has_table(&r, "CUPTI_ACTIVITY_KIND_RUNTIME") || has_table(&r, "TARGET_INFO_GPU"));
     bool ascend = has_table(&r, "STRING_IDS") && (has_table(&r, "TASK") || has_table(&r, "CANN_API"));
     if (!nsys && !ascend) {
+        bool companion = has_table(&r, "StepTraceTime") || has_table(&r, "CommAnalyzerTime");
         rc = fail(err, FORAY_EFILE,
-                  "%s: a database, but neither an export of Nsight Systems nor an Ascend profile", path);
+                  companion ? "%s: Ascend's sums over steps and collectives, without a timeline (the "
+                              "profile is ascend_pytorch_profiler_N.db or trace_view.json)"
+                            : "%s: a database, but neither an export of Nsight Systems nor an Ascend profile",
+                  path);
     } else if (store_add_part(s, path, FORMAT_UNKNOWN) == NULL) {
         rc = fail(err, FORAY_ENOMEM, "%s: out of memory", path);
     } else {

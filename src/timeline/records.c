@@ -102,7 +102,7 @@ int records_align(analysis *a, const steps_file *f, int rank, foray_error *err)
             int64_t r = residual(a, &t, o, &n);
             if (r < 0)
                 continue;
-            if (best < 0 || r < best) {
+            if (best < 0 || r < best || (r == best && n > pairs)) {
                 second = best;
                 best = r;
                 offset = o;

@@ -102,6 +102,61 @@ static void every_symptom_has_its_figure_and_advice(void **state)
     trace_make_free(&m);
 }
 
+/* Its records say 1.140 ms a step, 0.080 of them draft and 0.840 verify: the rest is what was put between them. Two tokens a
+ * step halve the cost of one. */
+static void what_records_leave_open_is_found_in_the_profile(void **state)
+{
+    (void)state;
+    trace_make m;
+    session s;
+    foray_error err;
+    buf text = { 0 }, answer = { 0 };
+    trace_make_open(&m, 1, 0);
+    int64_t at = 1000 * US;
+    buf_puts(&answer, "{\"internal_states\":[{\"dspark_info_record\":{\"mode\":\"eagle\",\"records\":[");
+    for (int k = 0; k < ROUNDS; k++) {
+        at = sick_round(&m, at, 100 + k * 10);
+        buf_printf(&answer,
+                   "%s{\"forward_ct\":%d,\"bs\":1,\"step_cpu_ms\":1.14,\"step_gpu_ms\":1.14,\"draft_gpu_ms\":"
+                   "0.08,\"target_verify_"
+                   "gpu_ms\":0.84,"
+                   "\"reqs\":[{\"acc_len\":2}]}",
+                   k != 0 ? "," : "", 500 + k);
+    }
+    buf_puts(&answer, "]}}]}");
+    trace_make_text(&m, 0, 1, 0, &text);
+    assert_int_equal(session_open(NULL, NULL, &s, &err), FORAY_OK);
+    assert_int_equal(session_add_text(&s, "made.json", text.data, text.len, &err), FORAY_OK);
+    assert_int_equal(steps_file_read(&s.input.steps, "answer.json", answer.data, answer.len, &err), FORAY_OK);
+    assert_int_equal(session_finish(&s, &err), FORAY_OK);
+    assert_true(s.analyses[0].records.aligned);
+    assert_int_equal(s.analyses[0].records.offset,
+                     0); /* steps all alike fit anywhere: where most of them do */
+    report r = {
+        .input = &s.input, .groups = &s.groups, .analyses = s.analyses, .count = s.count, .only_step = -1
+    };
+    quality_line lines[QUALITY_MOST];
+    size_t n = report_quality(&r, 0, lines), found = 0;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(lines[i].name, "records_remainder") == 0) {
+            found++;
+            assert_int_equal(lines[i].count, 220 * US);
+            assert_string_equal(
+                lines[i].text,
+                "0.220 of 1.140 ms per step lie outside of the recorded draft and verify; the path has "
+                "there: host_gap 0.085, eager_tail 0.045, accept 0.035, plan 0.030, exposed_comm 0.025");
+        }
+    assert_int_equal(found, 1);
+    symptom list[SYMPTOM_MOST];
+    assert_int_equal(symptoms_find(&s.analyses[0], list, &n, &err), FORAY_OK);
+    assert_int_equal(list[0].step_ns, 85 * US);
+    assert_int_equal(list[0].token_ns, 85 * US / 2);
+    session_free(&s);
+    trace_make_free(&m);
+    buf_free(&text);
+    buf_free(&answer);
+}
+
 static void a_server_whose_device_never_waits_has_none(void **state)
 {
     (void)state;
@@ -129,6 +184,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_symptom_has_its_figure_and_advice),
+        cmocka_unit_test(what_records_leave_open_is_found_in_the_profile),
         cmocka_unit_test(a_server_whose_device_never_waits_has_none),
     };
     return cmocka_run_group_tests_name("unit_timeline_symptoms", tests, NULL, NULL);
