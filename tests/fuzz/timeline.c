@@ -165,22 +165,39 @@ static void mutated_rules_are_taken_or_refused(void **state)
     assert_int_equal(mem_get_stats().blocks, before);
 }
 
-static void mutated_databases_are_read_or_refused(void **state)
+/* Exports of both profilers, as small as they come. */
+static const char nsys_tables[] =
+    "CREATE TABLE StringIds(id INTEGER PRIMARY KEY, value TEXT); INSERT INTO "
+    "StringIds VALUES(1,'cudaLaunchKernel'),(2,'k');"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME(start, end, globalTid, correlationId, nameId); INSERT INTO "
+    "CUPTI_ACTIVITY_KIND_RUNTIME VALUES(10,20,17,5,1);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, streamId, correlationId, globalPid, "
+    "shortName); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(30,50,0,7,5,0,2),(60,'70',0,7,NULL,0,9);";
+static const char ascend_tables[] =
+    "CREATE TABLE STRING_IDS(id, value); INSERT INTO STRING_IDS VALUES(1,'KERNEL_AICORE'),(2,'MatMul'),"
+    "(3,'EVENT_WAIT'),(4,'aclrtLaunchKernel'),(5,'hcom_allReduce__1_0_1');"
+    "CREATE TABLE TASK(startNs, endNs, deviceId, connectionId, globalTaskId, taskType, contextId, streamId, "
+    "taskId, modelId); INSERT INTO TASK VALUES(100,200,0,7,1,1,4294967295,3,4,4294967295),"
+    "(150,260,0,8,2,3,4294967295,5,1,9);"
+    "CREATE TABLE COMPUTE_TASK_INFO(name, globalTaskId); INSERT INTO COMPUTE_TASK_INFO VALUES(2,1);"
+    "CREATE TABLE CANN_API(startNs, endNs, globalTid, connectionId, name); INSERT INTO CANN_API "
+    "VALUES(50,60,'4294967297',7,4);"
+    "CREATE TABLE COMMUNICATION_OP(startNs, endNs, connectionId, opName, groupName); INSERT INTO "
+    "COMMUNICATION_OP VALUES(150,260,8,5,1);"
+    "CREATE TABLE CONNECTION_IDS(id, connectionId); INSERT INTO CONNECTION_IDS VALUES(1,7);"
+    "CREATE TABLE PYTORCH_API(startNs TEXT, endNs TEXT, globalTid, connectionId, name, type); INSERT INTO "
+    "PYTORCH_API VALUES('40','70',17,1,4,50001);";
+
+static void mutate_database(const char *tables, uint64_t seed)
 {
-    (void)state;
-    static const char tables[] =
-        "PRAGMA page_size=512; CREATE TABLE StringIds(id INTEGER PRIMARY KEY, value TEXT); INSERT INTO "
-        "StringIds VALUES(1,'cudaLaunchKernel'),(2,'k');"
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME(start, end, globalTid, correlationId, nameId); INSERT INTO "
-        "CUPTI_ACTIVITY_KIND_RUNTIME VALUES(10,20,17,5,1);"
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL(start, end, deviceId, streamId, correlationId, globalPid, "
-        "shortName); INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES(30,50,0,7,5,0,2),(60,'70',0,7,NULL,0,9);";
     char folder[] = "/tmp/foray-trace-XXXXXX", path[64];
-    static uint8_t out[1 << 16];
+    static uint8_t out[1 << 17];
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/a.sqlite", folder);
     sqlite3 *db;
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA page_size=512; PRAGMA synchronous=OFF;", NULL, NULL, NULL),
+                     SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, tables, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
     char *good;
@@ -191,7 +208,7 @@ static void mutated_databases_are_read_or_refused(void **state)
     for (uint32_t n = 0; n < mutate_count(FEW / 4, MANY / 10); n++) {
         session s;
         if (n > 0) {
-            size_t length = mutate(41, n, (const uint8_t *)good, bytes, 0, out);
+            size_t length = mutate(seed, n, (const uint8_t *)good, bytes, 0, out);
             FILE *f = fopen(path, "wb");
             assert_non_null(f);
             fwrite(out, 1, length, f);
@@ -210,6 +227,13 @@ static void mutated_databases_are_read_or_refused(void **state)
     mem_free(MEM_GENERAL, good, bytes + 1);
     unlink(path);
     rmdir(folder);
+}
+
+static void mutated_databases_are_read_or_refused(void **state)
+{
+    (void)state;
+    mutate_database(nsys_tables, 41);
+    mutate_database(ascend_tables, 42);
 }
 
 int main(void)

@@ -349,6 +349,59 @@ static void overlapping_tasks_count_once_in_busy_and_fully_in_the_sum(void **sta
     session_free(&s);
 }
 
+static void collectives_old_and_new_are_communication_and_marks_are_no_work(void **state)
+{
+    (void)state;
+    static const char *const kernels[] = {
+        "ncclKernel_AllReduce_RING_LL_Sum_half(ncclWorkElem)",
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096>)"
+    };
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels;
+         i++) { /* ten of work; six moved, four of them beside it; five of a mark */
+        trace_make m;
+        session s;
+        trace_make_open(&m, 1, 0);
+        trace_make_task(&m, "kernel", "matmul", 7, 0, 10000000, 0);
+        trace_make_task(&m, "kernel", kernels[i], 8, 6000000, 6000000, 0);
+        trace_make_wait(&m, 7, 8, 12000000, 0, 0);
+        trace_make_line(&m,
+                        "{\"ph\":\"X\",\"cat\":\"cuda_sync\",\"name\":\"Stream Sync\",\"pid\":0,\"tid\":7,"
+                        "\"ts\":10000,\"dur\":5000,\"args\":{\"stream\":7}}");
+        trace_make_analysed(&m, &s);
+        const step *x = &s.analyses[0].steps[0];
+        assert_int_equal(s.analyses[0].graph.count, 2); /* a mark is no work */
+        assert_int_equal(x->comm_ns, 6000000);
+        assert_int_equal(x->end - x->start, 12000000);
+        session_free(&s);
+        trace_make_free(&m);
+    }
+}
+
+static void equal_events_are_two_and_the_longer_is_the_parent(void **state)
+{
+    (void)state;
+    session s;
+    analysed(
+        "[" KERNEL("1", "2") "," KERNEL(
+            "1",
+            "2") ","
+                 "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"draft\",\"pid\":1,\"tid\":1,\"ts\":5,"
+                 "\"dur\":3},"
+                 "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"step[TARGET_VERIFY "
+                 "bs=1]\",\"pid\":1,\"tid\":1,"
+                 "\"ts\":5,\"dur\":9},"
+                 "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":1,\"tid\":1,"
+                 "\"ts\":6,"
+                 "\"dur\":1,\"args\":{\"correlation\":4}},"
+                 "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":9,\"dur\":1,"
+                 "\"args\":{\"correlation\":4}}]",
+        &s);
+    const task_graph *g = &s.analyses[0].graph;
+    assert_int_equal(g->count, 3);
+    assert_int_equal(g->tasks[2].phase, PHASE_DRAFT); /* the inner range */
+    session_free(&s);
+}
+
 static void all_nodes_of_a_replay_belong_to_its_launch(void **state)
 {
     (void)state;
@@ -459,6 +512,8 @@ int main(void)
         cmocka_unit_test(odd_names_come_through),
         cmocka_unit_test(packed_files_are_read_whole_and_damage_is_told),
         cmocka_unit_test(overlapping_tasks_count_once_in_busy_and_fully_in_the_sum),
+        cmocka_unit_test(collectives_old_and_new_are_communication_and_marks_are_no_work),
+        cmocka_unit_test(equal_events_are_two_and_the_longer_is_the_parent),
         cmocka_unit_test(all_nodes_of_a_replay_belong_to_its_launch),
         cmocka_unit_test(doubtful_correlations_are_counted_and_the_nearest_launch_is_taken),
         cmocka_unit_test(bad_rules_name_their_line),
