@@ -140,7 +140,12 @@ static int read_file(trace_input *in, const char *path, trace_format wanted, for
     if (side != SIDE_NONE)
         return side_read(&in->sides, &in->events, side, path, err);
     if (bytes >= 16 && memcmp(start, "SQLite format 3", 16) == 0) {
+#ifdef FORAY_SQLITE
         rc = read_database(&in->events, path, err);
+#else
+        rc = fail(err, FORAY_EUNSUPPORTED,
+                  "%s: a database, which this build leaves out (export the profile as JSON)", path);
+#endif
     } else if (steps_file_looks_like(start, bytes)) {
         rc = read_steps(in, path, err);
     } else {

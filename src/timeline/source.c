@@ -15,10 +15,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
-#include <zstd.h>
 
 #include "base/mem.h"
+#include "timeline/unpack.h"
 
 #ifdef FORAY_TORTURE
 enum { BLOCK_BYTES = 61, BLOCKS = 2, INPUT_BYTES = 37 };
@@ -108,60 +107,28 @@ static void hand_over(source *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-typedef struct {
-    z_stream gzip;
-    ZSTD_DStream *zstd;
-    char *input; /* [INPUT_BYTES] */
-    size_t bytes, at;
-    bool inside; /* in the middle of a member or frame */
-    bool past;   /* a whole member has been unpacked */
-    const char *fault;
-} unpacker;
-
-/* Unpacks from u->input into out; returns the bytes written. Sets fault on damage, inside where more must come. */
-static size_t unpack_some(source *s, unpacker *u, char *out, size_t room)
+/* NULL: this build leaves the packing out. */
+static const unpack_format *format_of(source_kind kind)
 {
-    if (s->kind == SOURCE_ZSTD) {
-        if (u->at == u->bytes && !u->inside)
-            return 0; /* between frames, and nothing more came */
-        ZSTD_inBuffer in = { u->input, u->bytes, u->at };
-        ZSTD_outBuffer o = { out, room, 0 };
-        size_t rc = ZSTD_decompressStream(u->zstd, &o, &in);
-        u->at = in.pos;
-        if (ZSTD_isError(rc))
-            u->fault = "the zstd data is damaged";
-        u->inside = rc != 0;
-        return o.pos;
-    }
-    u->gzip.next_in = (Bytef *)u->input + u->at;
-    u->gzip.avail_in = (uInt)(u->bytes - u->at);
-    u->gzip.next_out = (Bytef *)out;
-    u->gzip.avail_out = (uInt)room;
-    int rc = inflate(&u->gzip, Z_NO_FLUSH);
-    bool moved = u->at != u->bytes - u->gzip.avail_in || u->gzip.avail_out != room;
-    u->at = u->bytes - u->gzip.avail_in;
-    if (moved) /* asked again at the very end it has nothing to say */
-        u->inside = rc != Z_STREAM_END;
-    if (rc == Z_STREAM_END) {
-        u->past = true;
-        inflateReset(&u->gzip);
-    } else if (rc != Z_OK && rc != Z_BUF_ERROR) {
-        /* What follows a whole member and is no other one is padding, as gzip itself takes it. */
-        if (u->past && u->gzip.total_out == 0 && u->gzip.total_in <= 2)
-            u->inside = false;
-        u->fault = u->inside ? "the gzip data is damaged" : "";
-    }
-    return room - u->gzip.avail_out;
+#ifdef FORAY_ZLIB
+    if (kind == SOURCE_GZIP)
+        return &unpack_gzip;
+#endif
+#ifdef FORAY_ZSTD
+    if (kind == SOURCE_ZSTD)
+        return &unpack_zstd;
+#endif
+    (void)kind;
+    return NULL;
 }
 
 static void *unpack_all(void *user)
 {
     source *s = user;
-    unpacker u = { .input = mem_alloc(MEM_RECORDS, INPUT_BYTES) };
-    bool gzip_open = s->kind == SOURCE_GZIP && inflateInit2(&u.gzip, 15 + 16) == Z_OK;
-    if (s->kind == SOURCE_ZSTD)
-        u.zstd = ZSTD_createDStream();
-    if (u.input == NULL || (!gzip_open && u.zstd == NULL))
+    const unpack_format *format = format_of(s->kind);
+    unpack_input u = { .data = mem_alloc(MEM_RECORDS, INPUT_BYTES) };
+    void *state = format->open();
+    if (u.data == NULL || state == NULL)
         u.fault = "no memory to unpack";
     bool more = true;
     while (more && u.fault == NULL) {
@@ -170,12 +137,12 @@ static void *unpack_all(void *user)
             break;
         while (b->bytes < BLOCK_BYTES && more && u.fault == NULL) {
             if (u.at == u.bytes) {
-                u.bytes = read_raw(s, u.input, INPUT_BYTES);
+                u.bytes = read_raw(s, u.data, INPUT_BYTES);
                 u.at = 0;
                 more = u.bytes > 0;
             }
             /* Also without new input: the unpacker may hold bytes back. */
-            size_t got = unpack_some(s, &u, b->data + b->bytes, BLOCK_BYTES - b->bytes);
+            size_t got = format->some(state, &u, b->data + b->bytes, BLOCK_BYTES - b->bytes);
             b->bytes += got;
             if (!more && got > 0)
                 more = true;
@@ -183,19 +150,20 @@ static void *unpack_all(void *user)
         if (b->bytes > 0)
             hand_over(s);
     }
-    if (u.fault == NULL && u.inside && s->problem[0] == '\0' && s->read_bytes > 0)
-        u.fault = s->kind == SOURCE_ZSTD ? "the zstd data is cut short" : "the gzip data is cut short";
+    bool cut = u.fault == NULL && u.inside && s->problem[0] == '\0' && s->read_bytes > 0;
     pthread_mutex_lock(&s->lock);
-    if (u.fault != NULL && u.fault[0] != '\0')
+    if (cut)
+        snprintf(s->problem, sizeof s->problem, "the %s data is cut short near byte %" PRIu64 " of the file",
+                 format->name, s->read_bytes - (u.bytes - u.at));
+    else if (u.fault != NULL && u.fault[0] != '\0')
         snprintf(s->problem, sizeof s->problem, "%s near byte %" PRIu64 " of the file", u.fault,
                  s->read_bytes - (u.bytes - u.at));
     s->ended = true;
     pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->lock);
-    if (gzip_open)
-        inflateEnd(&u.gzip);
-    ZSTD_freeDStream(u.zstd);
-    mem_free(MEM_RECORDS, u.input, INPUT_BYTES);
+    if (state != NULL)
+        format->close(state);
+    mem_free(MEM_RECORDS, u.data, INPUT_BYTES);
     return NULL;
 }
 
@@ -240,7 +208,12 @@ static int start(source *s, source **out, foray_error *err)
 {
     recognise(s);
     int rc = FORAY_OK;
-    if (s->kind != SOURCE_PLAIN) {
+    if (s->kind != SOURCE_PLAIN && format_of(s->kind) == NULL) {
+        const char *name = s->kind == SOURCE_GZIP ? "gzip" : "zstd";
+        rc = fail(err, FORAY_EUNSUPPORTED, "%s: %s data, which this build leaves out (unpack it with %s -d)",
+                  s->name, name, name);
+        s->kind = SOURCE_PLAIN; /* nothing was opened for it */
+    } else if (s->kind != SOURCE_PLAIN) {
         for (int i = 0; i < BLOCKS && rc == FORAY_OK; i++) {
             s->blocks[i].data = mem_alloc(MEM_RECORDS, BLOCK_BYTES);
             if (s->blocks[i].data == NULL)
