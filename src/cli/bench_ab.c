@@ -29,7 +29,7 @@ typedef struct {
 
 typedef struct {
     side *s; /* [2] */
-    int requests, pairs, same;
+    int requests, tokens, pairs, same;
     foray_error *err;
 } ab;
 
@@ -100,15 +100,30 @@ static int put_differences(const side *s, buf *out)
 
 /* ---- pairs ---- */
 
+/* Where the model has no chat format: the prompt's bytes as ids. */
+static int ask_bytes(ab *x, side *s, const bench_prompt *prompt)
+{
+    enum { BYTES = 64 };
+    int32_t ids[BYTES];
+    const int vocab = foray_engine_info(s->engine).vocab;
+    int count = 0;
+    for (; count < BYTES && prompt->text[count]; count++)
+        ids[count] = prompt->text[count] * 7 % vocab;
+    foray_request_config c = bench_plain_request(ids, count, x->tokens);
+    return bench_run_requests(s->engine, &c, x->requests, &s->answer, x->err);
+}
+
 static int ask(ab *x, side *s, const bench_prompt *prompt)
 {
+    if (!foray_engine_info(s->engine).chat_format)
+        return ask_bytes(x, s, prompt);
     foray_message message = { "user", prompt->text };
     int32_t *ids;
     size_t count;
     int rc = foray_encode_chat(s->engine, &message, 1, &ids, &count, x->err);
     if (rc != 0)
         return rc;
-    foray_request_config c = bench_plain_request(ids, (int)count, TOKENS);
+    foray_request_config c = bench_plain_request(ids, (int)count, x->tokens);
     rc = bench_run_requests(s->engine, &c, x->requests, &s->answer, x->err);
     foray_free(ids);
     return rc;
@@ -211,7 +226,11 @@ int bench_ab(const options *base, buf *out, foray_error *err)
     side *s = mem_alloc_zeroed(MEM_GENERAL, bytes);
     if (!s)
         return fail(err, FORAY_ENOMEM, "bench: no memory");
-    ab x = { .s = s, .requests = options_int(base, OPT_REQUESTS), .err = err };
+    const int64_t *lengths = options_ints(base, OPT_N_GEN, &count);
+    ab x = { .s = s,
+             .requests = options_int(base, OPT_REQUESTS),
+             .tokens = count > 0 && lengths[0] > 1 ? (int)lengths[0] : TOKENS,
+             .err = err };
     int rc = 0;
     for (int i = 0; i < 2 && rc == 0; i++) {
         s[i].text = texts[i];

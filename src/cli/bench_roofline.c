@@ -23,10 +23,17 @@ static bench_kernel *find_kernel(bench_roofline *r, const char *name)
     return &r->kernels[k];
 }
 
-void bench_roofline_add_up(const task_record *tasks, size_t count, bench_roofline *out)
+static int earlier_first(const void *a, const void *b)
+{
+    int64_t x = ((const task_record *)a)->start_ns, y = ((const task_record *)b)->start_ns;
+    return (x > y) - (x < y);
+}
+
+void bench_roofline_add_up(task_record *tasks, size_t count, bench_roofline *out)
 {
     int64_t round = -1, first = 0, last = 0;
     *out = (bench_roofline) { 0 };
+    qsort(tasks, count, sizeof *tasks, earlier_first);
     for (size_t i = 0; i < count; i++) {
         const task_record *t = &tasks[i];
         if (t->phase != PHASE_DECODE &&
@@ -44,6 +51,8 @@ void bench_roofline_add_up(const task_record *tasks, size_t count, bench_rooflin
             first = out->rounds == 0 ? t->start_ns : first;
             out->rounds++;
         }
+        const int64_t from = t->start_ns > last ? t->start_ns : last;
+        out->busy_ns += t->end_ns > from ? (double)(t->end_ns - from) : 0;
         last = t->end_ns > last ? t->end_ns : last;
     }
     out->span_ns = (double)(last - first);
@@ -52,8 +61,5 @@ void bench_roofline_add_up(const task_record *tasks, size_t count, bench_rooflin
 
 double bench_roofline_between_ns(const bench_roofline *r)
 {
-    double busy = 0;
-    for (int i = 0; i < r->count; i++)
-        busy += r->kernels[i].ns;
-    return r->span_ns - busy;
+    return r->span_ns - r->busy_ns;
 }

@@ -17,11 +17,13 @@ typedef struct {
     bench_kernel kernels[BENCH_MOST_KERNELS]; /* [count] longest first */
     int count, rounds;                        /* rounds 0: nothing was recorded */
     double span_ns;                           /* of those rounds, from the first task to the last */
+    double busy_ns;                           /* of that, while at least one kernel ran: branches overlap */
     double peak_bytes, peak_flops;            /* of the machine, a second; 0: not known */
 } bench_roofline;
 
-/* Adds up tasks [count], as recorded; those of decode rounds count. The peaks are left for the caller to set. */
-void bench_roofline_add_up(const task_record *tasks, size_t count, bench_roofline *out);
+/* Adds up tasks [count], which are sorted by their start; those of decode rounds count. The peaks are left for the caller to
+ * set. */
+void bench_roofline_add_up(task_record *tasks, size_t count, bench_roofline *out);
 
 /* Time of the rounds that no kernel took. */
 double bench_roofline_between_ns(const bench_roofline *r);
