@@ -74,6 +74,7 @@ static int open_side(side *s, int requests, foray_error *err)
         foray_config c = setup_config(&s->o, path.data);
         c.max_requests = requests;
         c.progress = NULL;
+        c.input = FORAY_IDS;
         rc = foray_open(&c, &s->engine, err);
     }
     buf_free(&path);
@@ -100,7 +101,7 @@ static int put_differences(const side *s, buf *out)
 
 /* ---- pairs ---- */
 
-/* Where the model has no chat format: the prompt's bytes as ids. */
+/* Where the model has no tokens or no chat format: the prompt's bytes as ids. */
 static int ask_bytes(ab *x, side *s, const bench_prompt *prompt)
 {
     enum { BYTES = 64 };
@@ -115,12 +116,12 @@ static int ask_bytes(ab *x, side *s, const bench_prompt *prompt)
 
 static int ask(ab *x, side *s, const bench_prompt *prompt)
 {
-    if (!foray_engine_info(s->engine).chat_format)
-        return ask_bytes(x, s, prompt);
     foray_message message = { "user", prompt->text };
     int32_t *ids;
     size_t count;
     int rc = foray_encode_chat(s->engine, &message, 1, &ids, &count, x->err);
+    if (rc == FORAY_EUNSUPPORTED)
+        return ask_bytes(x, s, prompt);
     if (rc != 0)
         return rc;
     foray_request_config c = bench_plain_request(ids, (int)count, x->tokens);
