@@ -251,11 +251,9 @@ static void record_step(batch *b, const round_plan *p, const round_times *t)
     s->draft_segment_ns = verify ? t->drafted - t->drafting : -1;
     s->verify_segment_ns = verify ? t->verified - t->packed : -1;
     s->step_segment_ns = t->extended - t->drafting;
-    memcpy(s->route[p->phase], p->route, sizeof p->route);
-    if (p->draft_steps > 0)
-        memcpy(s->route[PHASE_DRAFT], p->route, sizeof p->route);
-    if (p->extend_launched > 0)
-        memcpy(s->route[PHASE_DRAFT_EXTEND], p->route, sizeof p->route);
+    const phase part[ROUTE_PARTS] = { p->phase, PHASE_DRAFT, PHASE_DRAFT_EXTEND };
+    for (int i = 0; i < ROUTE_PARTS; i++)
+        memcpy(s->route[part[i]], p->route[i], sizeof p->route[i]);
     s->experts_distinct = round_distinct_experts(b->config.round);
     s->requests = p->members;
     for (int i = 0; i < p->members; i++)

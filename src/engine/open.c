@@ -197,8 +197,8 @@ static int open_round(foray_engine *e, foray_error *err)
                        .max_requests = e->slots,
                        .prefill_chunk = c->prefill_chunk,
                        .multi_stream_rows = c->multi_stream_rows,
-                       .graphs = strcmp(c->graph, "auto") == 0,
-                       .eager_reason = "off" };
+                       .rules = { .graphs = strcmp(c->graph, "auto") == 0, .families = ~0u },
+                       .graph_bytes = (size_t)32 << 20 };
     int rc = round_create(&r, &e->round, err);
     if (rc != 0)
         return rc;

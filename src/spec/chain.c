@@ -8,21 +8,10 @@
 #include "base/mem.h"
 #include "kernel/ref/vmath.h"
 
-enum { SLOT_TIERS = 8, ROW_TIERS = 31, GRAPH_POOL_BYTES = 16 << 20 };
-
-/* What there is for a graph key. */
-typedef struct {
-    graph *graph;
-    bool refused; /* its capture failed: eager from then on */
-} captured;
-
 typedef struct {
     drafter base; /* first: a drafter is one of these */
     chain_config config;
     pass pass;
-    graph_pool *pool;
-    captured draft_graph[SLOT_TIERS][DRAFT_MAX + 1]; /* [slots tier][drafts] */
-    captured extend_graph[SLOT_TIERS][ROW_TIERS];    /* [slots tier][rows tier] */
 
     /* Device memory. */
     int32_t *head_slot; /* [max_requests] */
@@ -165,6 +154,7 @@ static void run_extend_begin(void *user)
         if (sequence_pending(s) == 1 && at == known(d, s))
             add_head(d, m, 0);
     }
+    d->base.extended = d->pass.count->rows;
 }
 
 static void run_extend_end(void *user)
@@ -209,75 +199,6 @@ static int launch_body(chain *d, stream *s, int rows, int heads, bool from_self,
     return rc;
 }
 
-static int launch_draft(chain *d, stream *s, int slots, int drafts, foray_error *err)
-{
-    int rc = launch_host(d, s, "draft_begin", run_draft_begin, err);
-    for (int k = 1; k < drafts && rc == 0; k++) {
-        rc = launch_body(d, s, slots, slots, true, err);
-        if (rc == 0)
-            rc = launch_host(d, s, "draft_next", run_draft_next, err);
-    }
-    return rc;
-}
-
-static int launch_extend(chain *d, stream *s, int slots, int rows, foray_error *err)
-{
-    int rc = launch_host(d, s, "extend_begin", run_extend_begin, err);
-    if (rc == 0)
-        rc = launch_body(d, s, rows, slots, false, err);
-    return rc == 0 ? launch_host(d, s, "extend_end", run_extend_end, err) : rc;
-}
-
-static captured *draft_graph_of(chain *d, const round_plan *p)
-{
-    return &d->draft_graph[plan_tier_index(p->slots_launched)][p->draft_steps];
-}
-
-static captured *extend_graph_of(chain *d, const round_plan *p)
-{
-    return &d->extend_graph[plan_tier_index(p->slots_launched)][plan_tier_index(p->extend_launched)];
-}
-
-static int launch_phase(chain *d, const round_plan *p, phase which, stream *s, foray_error *err)
-{
-    return which == PHASE_DRAFT ? launch_draft(d, s, p->slots_launched, p->draft_steps, err)
-                                : launch_extend(d, s, p->slots_launched, p->extend_launched, err);
-}
-
-/* rows: the phase's, 0 where it does not run. Nodes keep the phase that is marked when they are captured. */
-static int capture_phase(chain *d, const round_plan *p, phase which, int rows, captured *c, stream *s,
-                         foray_error *err)
-{
-    if (c->graph || rows == 0)
-        return 0;
-    int rc = stream_capture_begin(s, d->pool, err);
-    if (rc == 0) {
-        device_mark(d->config.device, (task_mark) { .round = p->round, .phase = which, .rows = rows });
-        rc = launch_phase(d, p, which, s, err);
-        int ended = stream_capture_end(s, &c->graph, rc == 0 ? err : NULL);
-        rc = rc != 0 ? rc : ended;
-    }
-    c->refused = rc != 0;
-    return rc;
-}
-
-static int capture(drafter *base, const round_plan *p, stream *s, foray_error *err)
-{
-    chain *d = (chain *)base;
-    int rc =
-        capture_phase(d, p, PHASE_DRAFT, p->draft_steps > 0 ? p->members : 0, draft_graph_of(d, p), s, err);
-    if (rc == 0)
-        rc = capture_phase(d, p, PHASE_DRAFT_EXTEND, p->extend_launched, extend_graph_of(d, p), s, err);
-    return rc;
-}
-
-static bool refuses(const drafter *base, const round_plan *p)
-{
-    chain *d = (chain *)base;
-    return (p->draft_steps > 0 && draft_graph_of(d, p)->refused) ||
-           (p->extend_launched > 0 && extend_graph_of(d, p)->refused);
-}
-
 /* Kernels of the draft may still be reading d->plan when the extend is launched: it is the same in every round. */
 static void note_plan(chain *d, round_plan *p)
 {
@@ -285,20 +206,28 @@ static void note_plan(chain *d, round_plan *p)
         d->plan = p;
 }
 
-static int draft_now(drafter *base, round_plan *p, bool replay, stream *s, foray_error *err)
+/* K - 1 forwards: the first draft came from the extend before. */
+static int draft_now(drafter *base, round_plan *p, stream *s, foray_error *err)
 {
     chain *d = (chain *)base;
     note_plan(d, p);
-    return replay ? graph_launch(draft_graph_of(d, p)->graph, s, err)
-                  : launch_phase(d, p, PHASE_DRAFT, s, err);
+    int rc = launch_host(d, s, "draft_begin", run_draft_begin, err);
+    for (int k = 1; k < p->draft_steps && rc == 0; k++) {
+        rc = launch_body(d, s, p->slots_launched, p->slots_launched, true, err);
+        if (rc == 0)
+            rc = launch_host(d, s, "draft_next", run_draft_next, err);
+    }
+    return rc;
 }
 
-static int extend_now(drafter *base, round_plan *p, bool replay, stream *s, foray_error *err)
+static int extend_now(drafter *base, round_plan *p, stream *s, foray_error *err)
 {
     chain *d = (chain *)base;
     note_plan(d, p);
-    return replay ? graph_launch(extend_graph_of(d, p)->graph, s, err)
-                  : launch_phase(d, p, PHASE_DRAFT_EXTEND, s, err);
+    int rc = launch_host(d, s, "extend_begin", run_extend_begin, err);
+    if (rc == 0)
+        rc = launch_body(d, s, p->extend_launched, p->slots_launched, false, err);
+    return rc == 0 ? launch_host(d, s, "extend_end", run_extend_end, err) : rc;
 }
 
 /* ---- the drafter --------------------------------------------------------------------------------- */
@@ -331,16 +260,6 @@ static void destroy(drafter *base)
 {
     chain *d = (chain *)base;
     device *v = d->config.device;
-    for (int i = 0; i < SLOT_TIERS; i++) {
-        for (int k = 0; k <= DRAFT_MAX; k++)
-            if (d->draft_graph[i][k].graph)
-                graph_destroy(d->draft_graph[i][k].graph);
-        for (int k = 0; k < ROW_TIERS; k++)
-            if (d->extend_graph[i][k].graph)
-                graph_destroy(d->extend_graph[i][k].graph);
-    }
-    if (d->pool)
-        graph_pool_destroy(d->pool);
     model_pass_destroy(d->config.body->model, v, &d->pass);
     void *buffers[] = { d->head_slot, d->sample_position, d->token,  d->logprob,
                         d->params,    d->first_params,    d->history };
@@ -356,8 +275,6 @@ static int create_buffers(chain *d, foray_error *err)
     size_t heads = (size_t)plan_tier(c->max_requests); /* launches come in tiers */
     int rc = model_pass_create(c->body->model, c->device, d->base.most_extended, (int)heads, (int)heads,
                                c->max_length, &d->pass, err);
-    if (rc == 0)
-        rc = graph_pool_create(c->device, GRAPH_POOL_BYTES, &d->pool, err);
 #define BUFFER(name, count)                                                                                  \
     pass_buffer(c->device, "chain " #name, count, 1, sizeof *d->name, &d->name, &rc, err)
     BUFFER(head_slot, heads);
@@ -381,8 +298,6 @@ int chain_open(const chain_config *config, drafter **out, foray_error *err)
     }
     *d = (chain) { .base = { .name = body->name,
                              .default_tokens = 3,
-                             .capture = capture,
-                             .refuses = refuses,
                              .draft_now = draft_now,
                              .extend_now = extend_now,
                              .is_ready = is_ready,

@@ -34,12 +34,12 @@ typedef struct drafter {
     void (*propose)(struct drafter *d, const sequence *s, int max, draft *out);
 
     /* Of the device. draft_now: in stream order, draft_room drafts for every member, at most p->draft_steps. extend_now:
-     * the rows of members with `extend`, up to what accept left as computed. replay: through graphs of its own, which
-     * capture has made for this plan's tiers. refuses: such a capture has failed before. */
-    int (*capture)(struct drafter *d, const struct round_plan *p, stream *s, foray_error *err);
-    bool (*refuses)(const struct drafter *d, const struct round_plan *p);
-    int (*draft_now)(struct drafter *d, struct round_plan *p, bool replay, stream *s, foray_error *err);
-    int (*extend_now)(struct drafter *d, struct round_plan *p, bool replay, stream *s, foray_error *err);
+     * the rows of members with `extend`, up to what accept left as computed. What they launch may be captured, is a
+     * function of the plan's bounds alone and reads p itself: the round keeps one plan. A drafter outlives the last
+     * round that it takes part in. */
+    int (*draft_now)(struct drafter *d, struct round_plan *p, stream *s, foray_error *err);
+    int (*extend_now)(struct drafter *d, struct round_plan *p, stream *s, foray_error *err);
+    int extended;                                                  /* rows that the last extend made */
     bool (*is_ready)(const struct drafter *d, const sequence *s);  /* could draft for s now */
     int (*signal_now)(const struct drafter *d, const sequence *s); /* the signal of those drafts */
     int (*owed)(const struct drafter *d, const sequence *s);       /* rows before it is ready */

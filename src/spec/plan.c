@@ -36,7 +36,8 @@ void plan_open(round_plan *p, int64_t round)
     p->round = round;
     p->members = p->rank = 0;
     p->draft_steps = p->extend_launched = 0;
-    p->route[0] = 0;
+    for (int part = 0; part < ROUTE_PARTS; part++)
+        p->route[part][0] = 0;
     p->sealed = 0;
 }
 

@@ -23,6 +23,9 @@ enum { PLAN_MAX_MEMBERS = 64, PLAN_ROUTE_BYTES = 32 };
 
 typedef enum { PLAN_A = 1, PLAN_B = 2, PLAN_C = 4 } plan_part;
 
+/* Parts of a round that are replayed or not, each as a whole. */
+enum { ROUTE_TARGET, ROUTE_DRAFT, ROUTE_EXTEND, ROUTE_PARTS };
+
 /* One request's share of a round. */
 typedef struct {
     /* A */
@@ -47,9 +50,10 @@ typedef struct round_plan {
     int32_t members, rank;
     phase phase; /* of the forward pass: prefill, decode, target_verify */
     int32_t slots_launched, rows_launched, max_length;
-    int32_t draft_steps;          /* most drafts of a member, of a drafter of the device */
-    int32_t extend_launched;      /* upper bound of the rows that extend computes; 0: no extend */
-    char route[PLAN_ROUTE_BYTES]; /* "graph:1x4" or "eager:reason", for all phases of the round */
+    int32_t draft_steps;     /* most drafts of a member, of a drafter of the device */
+    int32_t extend_launched; /* upper bound of the rows that extend computes; 0: no extend */
+    char route[ROUTE_PARTS]
+              [PLAN_ROUTE_BYTES]; /* "graph:1x4" or "eager:reason"; "" where a part does not run */
     /* B */
     int32_t rows, heads;
     int64_t sum_nq, sum_nkv;

@@ -9,9 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "spec/accept.h"
-
-/* Tiers are powers of two, so that few graphs serve all rounds. */
-enum { TIERS = 8, GRAPH_POOL_BYTES = 16 << 20 };
+#include "spec/route.h"
 
 struct round_loop {
     round_config config;
@@ -19,17 +17,14 @@ struct round_loop {
     stream *stream;
     fork_streams *fork; /* NULL: the model has no side streams, or is not to use them */
     event *done;
-    graph_pool *pool;
-    graph *graph[2][TIERS][TIERS]; /* [decode, target_verify][slots tier][rows tier] */
-    bool refused[2][TIERS][TIERS]; /* its capture failed: eager from then on */
+    graphs *graphs;
+    route route; /* the plan's */
     pass pass;
     round_plan plan;
     round_times times;
     budget budget;
     int max_rows, max_decode_rows; /* of any round; of a round without a prompt */
     int64_t rounds;
-    round_counters counters;
-    graph *replay;       /* the plan's graph, or NULL: eager */
     int extended_before; /* rows launched by the extend of the round before; -1: it read a prompt */
 
     /* Device memory, by head row. */
@@ -211,47 +206,22 @@ static int launch_verify(round_loop *r, int slots, int rows, int heads, foray_er
     return rc;
 }
 
-/* The graph of the plan's key, captured when it is first needed. */
-static int graph_of(round_loop *r, graph **out, foray_error *err)
+/* A phase of the plan, as a graph holds it or as it runs eagerly. Nodes keep the phase that is marked meanwhile. */
+static int launch_family(void *user, graph_family f, foray_error *err)
 {
+    round_loop *r = user;
     round_plan *p = &r->plan;
-    int verify = p->phase == PHASE_TARGET_VERIFY;
-    int slots = plan_tier_index(p->slots_launched), rows = plan_tier_index(p->rows_launched);
-    graph **g = &r->graph[verify][slots][rows];
-    if (!*g) {
-        int rc = stream_capture_begin(r->stream, r->pool, err);
-        if (rc == 0) {
-            rc = launch_verify(r, p->slots_launched, p->rows_launched, p->rows_launched, err);
-            int ended = stream_capture_end(r->stream, g, rc == 0 ? err : NULL);
-            rc = rc != 0 ? rc : ended;
-        }
-        r->refused[verify][slots][rows] = rc != 0;
-        if (rc != 0)
-            return rc;
-        r->counters.captures++;
+    drafter *d = r->config.drafter;
+    switch (f) {
+    case GRAPH_DRAFT:
+        mark(r, PHASE_DRAFT, p->slots_launched);
+        return d->draft_now(d, p, r->stream, err);
+    case GRAPH_EXTEND:
+        mark(r, PHASE_DRAFT_EXTEND, p->extend_launched);
+        return d->extend_now(d, p, r->stream, err);
+    default:
+        return launch_verify(r, p->slots_launched, p->rows_launched, p->rows_launched, err);
     }
-    *out = *g;
-    return 0;
-}
-
-/* One decision for all phases of the round: replay, or not and why. */
-static const char *refuse_graph(const round_loop *r)
-{
-    const round_plan *p = &r->plan;
-    if (!r->config.graphs)
-        return r->config.eager_reason;
-    if (p->phase == PHASE_PREFILL)
-        return "prefill";
-    if (plan_tier_index(p->rows_launched) >= TIERS || plan_tier_index(p->slots_launched) >= TIERS)
-        return "tier";
-    if (r->refused[p->phase == PHASE_TARGET_VERIFY][plan_tier_index(p->slots_launched)]
-                  [plan_tier_index(p->rows_launched)])
-        return "capture";
-    if (drafts_on_device(r) && r->config.drafter->refuses(r->config.drafter, p))
-        return "capture";
-    if (r->hooks.eager && r->hooks.eager(r->hooks.user, p))
-        return "hook";
-    return NULL;
 }
 
 /* Upper bounds of the launches: the tiers, and the longest sequence there can be. */
@@ -309,14 +279,8 @@ static void plan_extend(round_loop *r)
         p->extend_launched = 0;
 }
 
-static int capture_drafter(round_loop *r, foray_error *err)
-{
-    drafter *d = r->config.drafter;
-    return drafts_on_device(r) ? d->capture(d, &r->plan, r->stream, err) : 0;
-}
-
 /* Seals part A: bounds of the launches and the route. */
-static void seal_bounds(round_loop *r)
+static int seal_bounds(round_loop *r, foray_error *err)
 {
     round_plan *p = &r->plan;
     int rows = 0;
@@ -335,20 +299,28 @@ static void seal_bounds(round_loop *r)
             p->phase = PHASE_TARGET_VERIFY;
     set_bounds(r, p->members, rows);
     plan_extend(r);
-    const char *refused = refuse_graph(r);
-    foray_error problem;
-    r->replay = NULL;
-    if (!refused && (graph_of(r, &r->replay, &problem) != 0 || capture_drafter(r, &problem) != 0)) {
-        r->replay = NULL;
-        log_warning("rounds of %d requests and %d rows run eagerly: %s", p->slots_launched, p->rows_launched,
-                    problem.text);
-        refused = "capture";
-    }
-    if (refused)
-        snprintf(p->route, sizeof p->route, "eager:%s", refused);
-    else
-        snprintf(p->route, sizeof p->route, "graph:%dx%d", p->slots_launched, p->rows_launched);
+    const route_maker maker = {
+        .rules = &r->config.rules,
+        .graphs = r->graphs,
+        .stream = r->stream,
+        .drafter = r->config.drafter,
+        .launch = launch_family,
+        .user = r,
+    };
+    bool hook = r->config.rules.graphs && r->hooks.eager && r->hooks.eager(r->hooks.user, p);
+    int rc = route_decide(&r->route, &maker, p, hook, err);
     plan_seal(p, PLAN_A);
+    return rc;
+}
+
+/* Replayed or launched, as the route has it. */
+static int run_part(round_loop *r, int part, int rows, foray_error *err)
+{
+    const graph_key k = route_key(&r->plan, part, NULL);
+    if (!r->route.replay[part])
+        return launch_family(r, k.family, err);
+    mark(r, graph_family_phase(k.family), rows);
+    return graph_launch(r->route.replay[part], r->stream, err);
 }
 
 static int launch_round(round_loop *r, foray_error *err)
@@ -359,26 +331,19 @@ static int launch_round(round_loop *r, foray_error *err)
     if (p->phase == PHASE_TARGET_VERIFY)
         rc = launch_host(r, "draft", run_draft, NULL, NULL, err);
     if (rc == 0 && p->draft_steps > 0)
-        rc = r->config.drafter->draft_now(r->config.drafter, p, r->replay != NULL, r->stream, err);
+        rc = run_part(r, ROUTE_DRAFT, p->members, err);
     mark(r, PHASE_PLAN, p->members);
     if (rc == 0)
         rc = launch_pack(r, err);
-    if (rc != 0)
-        return rc;
-    if (!r->replay) {
-        int heads = p->phase == PHASE_PREFILL ? r->pass.max_heads : p->rows_launched;
-        r->counters.eager++;
-        rc = launch_verify(r, p->slots_launched, p->rows_launched, heads, err);
-    } else {
-        mark(r, p->phase, p->rows_launched);
-        r->counters.replays++;
-        rc = graph_launch(r->replay, r->stream, err);
-    }
+    if (rc == 0)
+        rc = p->phase == PHASE_PREFILL
+                 ? launch_verify(r, p->slots_launched, p->rows_launched, r->pass.max_heads, err)
+                 : run_part(r, ROUTE_TARGET, p->rows_launched, err);
     mark(r, PHASE_DRAFT_EXTEND, p->extend_launched);
     if (rc == 0 && p->extend_launched > 0)
         rc = launch_host(r, "commit", run_commit, NULL, NULL, err);
     if (rc == 0 && p->extend_launched > 0)
-        rc = r->config.drafter->extend_now(r->config.drafter, p, r->replay != NULL, r->stream, err);
+        rc = run_part(r, ROUTE_EXTEND, p->extend_launched, err);
     return rc;
 }
 
@@ -427,8 +392,9 @@ int round_run(round_loop *r, round_times *times, foray_error *err)
     round_plan *p = &r->plan;
     if (r->hooks.before_draft)
         r->hooks.before_draft(r->hooks.user, p, &r->config.drafter);
-    seal_bounds(r);
-    int rc = reserve_round(r, err);
+    int rc = seal_bounds(r, err);
+    if (rc == 0)
+        rc = reserve_round(r, err);
     r->times.planned = clock_fast_ns();
     r->times.drafting = r->times.drafted = r->times.planned;
     if (rc == 0)
@@ -443,6 +409,7 @@ int round_run(round_loop *r, round_times *times, foray_error *err)
     }
     r->times.returned = clock_fast_ns();
     r->times.extended = event_time_ns(r->done);
+    route_count(&r->route, r->graphs, p, r->config.drafter);
     if (p->extend_launched == 0)
         r->times.committed = r->times.extended;
     for (int i = 0; i < p->members; i++) {
@@ -523,7 +490,7 @@ int round_create(const round_config *config, round_loop **out, foray_error *err)
     if (rc == 0)
         rc = event_create(config->device, "round done", &r->done, err);
     if (rc == 0)
-        rc = graph_pool_create(config->device, GRAPH_POOL_BYTES, &r->pool, err);
+        rc = graphs_create(config->device, config->graph_bytes, &r->graphs, err);
     if (rc == 0)
         rc = model_pass_create(config->model, config->device, r->max_rows, config->max_requests,
                                r->max_decode_rows, cache_max_length(config->cache), &r->pass, err);
@@ -544,11 +511,7 @@ void round_destroy(round_loop *r)
     if (!r)
         return;
     device *d = r->config.device;
-    for (int i = 0; i < 2 * TIERS * TIERS; i++)
-        if ((&r->graph[0][0][0])[i])
-            graph_destroy((&r->graph[0][0][0])[i]);
-    if (r->pool)
-        graph_pool_destroy(r->pool);
+    graphs_destroy(r->graphs);
     fork_destroy(r->fork);
     if (r->done)
         event_destroy(r->done);
@@ -622,14 +585,17 @@ int round_upper_rows(const round_loop *r, int requests)
 
 int round_graph_json(round_loop *r, int requests, int rows, buf *out, foray_error *err)
 {
-    graph *g;
     plan_open(&r->plan, r->rounds);
     r->plan.phase = rows > requests ? PHASE_TARGET_VERIFY : PHASE_DECODE;
     set_bounds(r, requests, rows);
-    int rc = graph_of(r, &g, err);
-    if (rc == 0)
-        graph_json(g, out);
-    return rc;
+    const graph_key k = route_key(&r->plan, ROUTE_TARGET, NULL);
+    route_reason why = ROUTE_TIER;
+    graph *g = graphs_has_tier(&k) ? graphs_get(r->graphs, &k, r->stream, launch_family, r, &why) : NULL;
+    if (!g)
+        return fail(err, FORAY_ELIMIT, "no graph of %d requests and %d rows: %s", requests, rows,
+                    route_reason_name(why));
+    graph_json(g, out);
+    return 0;
 }
 
 int round_distinct_experts(const round_loop *r)
@@ -639,7 +605,7 @@ int round_distinct_experts(const round_loop *r)
 
 uint64_t round_graph_bytes(const round_loop *r)
 {
-    return graph_pool_bytes(r->pool);
+    return graphs_bytes(r->graphs);
 }
 
 pass *round_pass(round_loop *r)
@@ -652,7 +618,21 @@ stream *round_stream(round_loop *r)
     return r->stream;
 }
 
+const graph_counters *round_graph_counters(const round_loop *r, graph_family f)
+{
+    return graphs_counters(r->graphs, f);
+}
+
 round_counters round_get_counters(const round_loop *r)
 {
-    return r->counters;
+    round_counters out = { 0 };
+    for (int f = 0; f < GRAPH_FAMILIES; f++) {
+        const graph_counters *c = graphs_counters(r->graphs, (graph_family)f);
+        bool target = f == GRAPH_DECODE || f == GRAPH_VERIFY;
+        out.captures += c->captures;
+        out.replays += target ? c->replays : 0;
+        for (int why = 0; why < ROUTE_REASONS; why++)
+            out.eager += target ? c->refused[why] : 0;
+    }
+    return out;
 }

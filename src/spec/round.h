@@ -15,6 +15,7 @@
 #include "model/model.h"
 #include "spec/budget.h"
 #include "spec/plan.h"
+#include "spec/route.h"
 
 typedef struct round_loop round_loop;
 
@@ -35,8 +36,8 @@ typedef struct {
     int spec_tokens, spec_budget; /* most drafts per request; -1: by measured cost */
     int max_requests, prefill_chunk;
     int multi_stream_rows; /* decode and verify passes of so many rows use the model's side streams */
-    bool graphs;
-    const char *eager_reason; /* why graphs are off; static */
+    route_rules rules;     /* which phases replay graphs */
+    size_t graph_bytes;    /* bounds all graphs together; 0: no limit */
 } round_config;
 
 /* Rows of the largest pass of rounds with such prompt chunks: what a cache's rings must be able to hold beyond what is
@@ -111,7 +112,9 @@ int round_distinct_experts(const round_loop *r);
 uint64_t round_graph_bytes(const round_loop *r);
 pass *round_pass(round_loop *r);
 stream *round_stream(round_loop *r);
-/* Replays of captured graphs, captures, and eager runs so far. */
+/* What became of a family of graphs so far. */
+const graph_counters *round_graph_counters(const round_loop *r, graph_family f);
+/* Replayed and eager runs of the target without a prompt, and captures of any family, so far. */
 typedef struct {
     int64_t replays, captures, eager;
 } round_counters;

@@ -69,8 +69,7 @@ void stack_open(stack *s, const char *path, stack_config c)
                         .max_requests = c.slots,
                         .prefill_chunk = c.prefill_chunk,
                         .multi_stream_rows = c.serial ? 0 : 64,
-                        .graphs = !c.eager,
-                        .eager_reason = "off" };
+                        .rules = { .graphs = !c.eager, .families = ~0u } };
     check(round_create(&rc, &s->round, &err), &err);
     batch_config bc = { .device = s->device,
                         .cache = s->cache,
