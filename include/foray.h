@@ -59,10 +59,13 @@ typedef struct {
     const char *isa;   /* "portable", "avx2", "avx512"; NULL: the best that the machine has */
     const char *spec;  /* "auto", "off", "ngram", "nextn", "draft", "script"; NULL: auto */
     const char
-        *draft_model;      /* a smaller model with the same vocabulary, for "draft"; named, "auto" is that */
-    int spec_tokens;       /* most draft tokens per round; 0: the drafter's own */
-    int spec_budget;       /* drafts to verify per request and round; 0: chosen by measured cost (auto) */
-    const char *graph;     /* "auto" or "off"; NULL: auto */
+        *draft_model;  /* a smaller model with the same vocabulary, for "draft"; named, "auto" is that */
+    int spec_tokens;   /* most draft tokens per round; 0: the drafter's own */
+    int spec_budget;   /* drafts to verify per request and round; 0: chosen by measured cost (auto) */
+    const char *graph; /* "auto" or "off"; NULL: auto */
+    const char
+        *graph_phases;     /* which replay graphs: "decode,verify,draft,draft-extend" or fewer; NULL: all */
+    int graph_memory;      /* MB for captured graphs; what does not fit runs eagerly; 0: 32 */
     int multi_stream_rows; /* most rows of passes whose branches run on streams of their own; 0: 64; -1: none */
     const char *chat_template; /* a name; NULL: that of the model's type or of its template */
     const char
@@ -73,7 +76,7 @@ typedef struct {
     /* What the program was asked for, option_count names and values, copied into manifests. May be NULL. */
     const char *const *option_names, *const *option_values;
     size_t option_count;
-    /* Called while a model loads, with done <= total in bytes. May be NULL. */
+    /* Called while a model loads, with done <= total, in bytes or whatever it does. May be NULL. */
     void (*progress)(void *user, const char *what, uint64_t done, uint64_t total);
     void *progress_user;
 } foray_config;
@@ -87,8 +90,9 @@ typedef struct {
     const char *architecture; /* for example "llama" */
     const char *isa;
     const char *chat_format; /* NULL: none recognised */
-    bool reasons;     /* a reply to a conversation begins inside its reasoning, which ends at </think> */
-    const char *spec; /* the drafter in use: "off", "ngram", … */
+    bool reasons;       /* a reply to a conversation begins inside its reasoning, which ends at </think> */
+    const char *spec;   /* the drafter in use: "off", "ngram", … */
+    const char *graphs; /* which phases replay captured graphs, and why others do not */
     int vocab, context, layers, threads;
     uint64_t weight_bytes, bytes_per_token, cache_bytes, graph_bytes;
     double products_per_token; /* multiply-adds in the matrices, the head left out */

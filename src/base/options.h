@@ -71,6 +71,8 @@ typedef enum {
     OPT_THREADS,
     OPT_ISA,
     OPT_GRAPH, /* run, score, bench: auto or off */
+    OPT_GRAPH_PHASES,
+    OPT_GRAPH_MEMORY,
     OPT_MULTI_STREAM_ROWS,
     OPT_INSPECT_GRAPH, /* inspect: a flag, --graph as well */
     OPT_STEPS,

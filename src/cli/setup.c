@@ -18,6 +18,7 @@ static void announce(const foray_engine *engine)
     log_info("%s: %s, %d layers, %.1f MB of weights; %s, %d thread%s; context %d; speculation %s", info.name,
              info.architecture, info.layers, (double)info.weight_bytes / 1e6, info.isa, info.threads,
              info.threads == 1 ? "" : "s", info.context, info.spec);
+    log_info("graphs: %s", info.graphs);
 }
 
 /* A known name becomes its path; what is none is for the engine to refuse. Lives until the next call. */
@@ -47,6 +48,8 @@ foray_config setup_config(const options *o, const char *path)
         .spec_tokens = options_int(o, OPT_SPEC_TOKENS),
         .spec_budget = options_int(o, OPT_SPEC_BUDGET),
         .graph = options_string(o, OPT_GRAPH),
+        .graph_phases = options_string(o, OPT_GRAPH_PHASES),
+        .graph_memory = options_int(o, OPT_GRAPH_MEMORY),
         .multi_stream_rows = options_int(o, OPT_MULTI_STREAM_ROWS),
         .chat_template = options_string(o, OPT_CHAT_TEMPLATE),
         .thinking = options_string(o, OPT_THINKING),
@@ -71,6 +74,10 @@ void setup_warn_spec(const options *o)
     const char *spec = options_string(o, OPT_SPEC);
     if (strcmp(spec, "auto") != 0 && strcmp(spec, "draft") != 0)
         warn_unused(o, OPT_DRAFT_MODEL, "draft-model", "--spec names another drafter");
+    if (strcmp(options_string(o, OPT_GRAPH), "off") == 0) {
+        warn_unused(o, OPT_GRAPH_PHASES, "graph-phases", "--graph is off");
+        warn_unused(o, OPT_GRAPH_MEMORY, "graph-memory", "--graph is off");
+    }
     if (strcmp(spec, "off") != 0)
         return;
     warn_unused(o, OPT_SPEC_TOKENS, "spec-tokens", "--spec is off");

@@ -1,6 +1,6 @@
 /* engine.h: what stands behind foray.h: one model, one device, its cache, its round and its requests.
  *
- * Files: open.c builds and takes down, text.c turns text into ids, steps.c runs requests, records.c writes what
+ * Files: open.c builds and takes down, graphs.c captures, text.c turns text into ids, steps.c runs requests, records.c writes what
  * was recorded, score.c runs the model without a request, timing.c measures it. Only this room includes this header.
  * Threads: one at a time per engine.
  */
@@ -23,7 +23,9 @@ enum {
     ENGINE_CHUNK = 256
 }; /* tasks recorded; prompt rows per pass by default */
 #endif
-enum { ENGINE_PAGE_ROWS = 16, ENGINE_MULTI_STREAM_ROWS = 64, ENGINE_MOST_OPTIONS = 64 };
+enum { ENGINE_PAGE_ROWS = 16, ENGINE_MULTI_STREAM_ROWS = 64, ENGINE_MOST_OPTIONS = 64, ENGINE_GRAPH_MB = 32 };
+
+#define ENGINE_GRAPH_PHASES "decode,verify,draft,draft-extend"
 
 struct foray_engine {
     foray_config config; /* resolved: no zeros or NULLs that mean a default; its strings are in memory */
@@ -36,7 +38,9 @@ struct foray_engine {
     const chat_format *chat;
     buf system_default; /* what the template says when no system message is given; empty: none */
     cache *cache;
-    drafter *drafter; /* NULL: off */
+    drafter *drafter;        /* NULL: off */
+    buf graph_line;          /* which phases replay, for people */
+    unsigned graph_families; /* config.graph_phases as bits 1 << graph_family */
     model_file *draft_file;
     model *draft_model; /* NULL: none */
     round_loop *round;
@@ -57,6 +61,12 @@ int engine_check_input(const foray_engine *e, foray_input input, foray_error *er
 void engine_plan_rows(foray_engine *e, const int32_t *ids, int from, int n);
 /* timing.c: gives the budget its first table of costs. */
 int engine_measure_costs(foray_engine *e, foray_error *err);
+/* graphs.c: "decode,verify" as bits 1 << graph_family. EUSAGE: no such phase, or one without another that it needs. */
+int engine_parse_phases(const char *list, unsigned *families, foray_error *err);
+/* graphs.c: captures the graphs of usual rounds; graph_line says what was asked for and what came of it. */
+int engine_capture_graphs(foray_engine *e, foray_error *err);
+/* graphs.c: "decode on, verify off (nobody drafts), …", for the manifest. */
+void engine_graph_states(const foray_engine *e, buf *out);
 /* records.c: appends the last step to the steps file, if there is one. EFILE: it could not, and is given up. */
 int engine_write_step(foray_engine *e, foray_error *err);
 /* records.c: puts the steps file, if there is one, in its place. */

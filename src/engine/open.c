@@ -45,6 +45,9 @@ static int resolve(foray_config *c, foray_error *err)
                     DRAFT_MAX);
     if (c->option_count > ENGINE_MOST_OPTIONS)
         return fail(err, FORAY_EUSAGE, "more than %d options for the manifest", ENGINE_MOST_OPTIONS);
+    if (c->graph_memory < 0)
+        return fail(err, FORAY_EUSAGE, "--graph-memory %d: it cannot be negative (0: chosen)",
+                    c->graph_memory);
     if (c->context < 0 || c->threads < 0 || c->prefill_chunk < 0)
         return fail(err, FORAY_EUSAGE,
                     "context %d, threads %d, prefill chunk %d: none can be negative (0: chosen)", c->context,
@@ -52,6 +55,8 @@ static int resolve(foray_config *c, foray_error *err)
     c->max_requests = c->max_requests ? c->max_requests : 1;
     c->prefill_chunk = c->prefill_chunk ? c->prefill_chunk : ENGINE_CHUNK;
     c->graph = c->graph ? c->graph : "auto";
+    c->graph_phases = c->graph_phases ? c->graph_phases : ENGINE_GRAPH_PHASES;
+    c->graph_memory = c->graph_memory ? c->graph_memory : ENGINE_GRAPH_MB;
     c->multi_stream_rows = c->multi_stream_rows ? c->multi_stream_rows : ENGINE_MULTI_STREAM_ROWS;
     c->spec = c->spec ? c->spec : "auto";
     c->thinking = c->thinking ? c->thinking : "auto";
@@ -197,8 +202,8 @@ static int open_round(foray_engine *e, foray_error *err)
                        .max_requests = e->slots,
                        .prefill_chunk = c->prefill_chunk,
                        .multi_stream_rows = c->multi_stream_rows,
-                       .rules = { .graphs = strcmp(c->graph, "auto") == 0, .families = ~0u },
-                       .graph_bytes = (size_t)32 << 20 };
+                       .rules = { .graphs = strcmp(c->graph, "auto") == 0, .families = e->graph_families },
+                       .graph_bytes = (size_t)c->graph_memory * 1000000 };
     int rc = round_create(&r, &e->round, err);
     if (rc != 0)
         return rc;
@@ -214,8 +219,9 @@ static int open_round(foray_engine *e, foray_error *err)
 static int keep_strings(foray_engine *e, foray_error *err)
 {
     foray_config *c = &e->config;
-    const char **strings[] = { &c->model,         &c->isa,      &c->spec,      &c->graph,
-                               &c->chat_template, &c->thinking, &c->act_quant, &c->draft_model };
+    const char **strings[] = { &c->model,     &c->isa,           &c->spec,
+                               &c->graph,     &c->chat_template, &c->thinking,
+                               &c->act_quant, &c->draft_model,   &c->graph_phases };
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
         if (*strings[i] && !(*strings[i] = arena_strndup(&e->memory, *strings[i], strlen(*strings[i]))))
             return fail(err, FORAY_ENOMEM, "no memory for an engine");
@@ -256,6 +262,8 @@ static int open_all(foray_engine *e, foray_error *err)
     if (rc == 0)
         rc = open_round(e, err);
     if (rc == 0)
+        rc = engine_capture_graphs(e, err);
+    if (rc == 0)
         rc = engine_measure_costs(e, err);
     if (rc == 0)
         model_file_rest(e->file);
@@ -268,7 +276,10 @@ static int open_all(foray_engine *e, foray_error *err)
 int foray_open(const foray_config *config, foray_engine **out, foray_error *err)
 {
     foray_config resolved = *config;
+    unsigned families = 0;
     int rc = resolve(&resolved, err);
+    if (rc == 0)
+        rc = engine_parse_phases(resolved.graph_phases, &families, err);
     if (rc != 0)
         return rc;
     foray_engine *e = mem_alloc_zeroed(MEM_GENERAL, sizeof *e);
@@ -276,6 +287,7 @@ int foray_open(const foray_config *config, foray_engine **out, foray_error *err)
         return fail(err, FORAY_ENOMEM, "no memory for an engine");
     arena_init(&e->memory, MEM_GENERAL, 4096);
     e->config = resolved;
+    e->graph_families = families;
     e->slots = resolved.max_requests;
     rc = open_all(e, err);
     if (rc != 0) {
@@ -305,6 +317,7 @@ void foray_close(foray_engine *e)
     ring_free(e->ring);
     model_file_close(e->file);
     buf_free(&e->system_default);
+    buf_free(&e->graph_line);
     arena_free(&e->memory);
     mem_free(MEM_GENERAL, e, sizeof *e);
 }
@@ -322,6 +335,7 @@ foray_info foray_engine_info(const foray_engine *e)
                           .context = e->context,
                           .layers = m->layers,
                           .threads = device_threads(e->device),
+                          .graphs = e->graph_line.data,
                           .weight_bytes = m->weight_bytes,
                           .bytes_per_token = m->bytes_per_token,
                           .products_per_token = m->products,

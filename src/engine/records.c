@@ -60,15 +60,15 @@ void engine_manifest(const foray_engine *e, buf *out)
     const char *slash = strrchr(e->config.model, '/');
     const char *values[ENGINE_MOST_OPTIONS];
     char text[ENGINE_MOST_OPTIONS][VALUE_BYTES];
+    buf states = { 0 };
     for (size_t i = 0; i < e->config.option_count; i++)
         values[i] = resolved(e, e->option_names[i], e->option_values[i], text[i]);
+    engine_graph_states(e, &states);
     manifest m = { .model = slash ? slash + 1 : e->config.model,
                    .model_checksum = model_file_checksum(e->file),
                    .isa = device_isa(e->device),
                    .drafter = e->drafter ? e->drafter->name : "off",
-                   .graph_state = strcmp(e->config.graph, "auto") == 0
-                                      ? "decode, target_verify: on; prefill: eager"
-                                      : "off",
+                   .graph_state = states.data,
                    .recorded = e->ring ? "steps, tasks" : "steps",
                    .threads = device_threads(e->device),
                    .concurrency = e->config.max_requests,
@@ -77,6 +77,7 @@ void engine_manifest(const foray_engine *e, buf *out)
                    .option_values = values,
                    .options = e->config.option_count };
     manifest_json(&m, out);
+    buf_free(&states);
 }
 
 int foray_steps_open(foray_engine *e, const char *path, foray_error *err)

@@ -86,6 +86,7 @@ static void forget(graphs *g, entry *e, graph_family f)
         g->counters[f].bytes -= graph_bytes(e->graph);
         graph_destroy(e->graph);
     }
+    g->counters[f].keys_refused -= e->refused != ROUTE_REPLAY;
     *e = (entry) { 0 };
 }
 
@@ -97,7 +98,7 @@ static void say_refused(graphs *g, const graph_key *k, route_reason why, const f
         log_warning("%s of %d requests, size %d, runs eagerly: %s", name, k->slots, k->size, problem->text);
     else if (!g->told_of_limit)
         log_warning(
-            "graphs: %.1f of %.1f MB are in use; what does not fit runs eagerly, first %s of %d requests, "
+            "graphs: %.2f of %.2f MB are in use; what does not fit runs eagerly, first %s of %d requests, "
             "size %d (--graph-memory)",
             (double)graph_pool_bytes(g->pool) / 1e6, (double)g->limit / 1e6, name, k->slots, k->size);
     g->told_of_limit = g->told_of_limit || why == ROUTE_MEMORY;
@@ -131,6 +132,7 @@ graph *graphs_get(graphs *g, const graph_key *k, stream *s,
         if (rc != 0) {
             e->graph = NULL;
             e->refused = rc == FORAY_ENOMEM ? ROUTE_MEMORY : ROUTE_CAPTURE;
+            c->key_reason = c->keys_refused++ == 0 ? e->refused : c->key_reason;
             say_refused(g, k, e->refused, &problem);
         } else {
             c->captures++;

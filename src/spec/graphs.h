@@ -42,6 +42,8 @@ typedef struct {
     int graphs;     /* now */
     uint64_t bytes; /* of those */
     int64_t captures, capture_ns;
+    int keys_refused;        /* their captures failed */
+    route_reason key_reason; /* the first of these */
     int64_t replays, refused[ROUTE_REASONS];
     int64_t rows_live, rows_launched; /* of all runs, eager ones too */
 } graph_counters;

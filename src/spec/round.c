@@ -224,6 +224,20 @@ static int launch_family(void *user, graph_family f, foray_error *err)
     }
 }
 
+/* hook: somebody wants the round to run eagerly. */
+static int decide(round_loop *r, bool hook, foray_error *err)
+{
+    const route_maker maker = {
+        .rules = &r->config.rules,
+        .graphs = r->graphs,
+        .stream = r->stream,
+        .drafter = r->config.drafter,
+        .launch = launch_family,
+        .user = r,
+    };
+    return route_decide(&r->route, &maker, &r->plan, hook, err);
+}
+
 /* Upper bounds of the launches: the tiers, and the longest sequence there can be. */
 static void set_bounds(round_loop *r, int requests, int rows)
 {
@@ -299,16 +313,7 @@ static int seal_bounds(round_loop *r, foray_error *err)
             p->phase = PHASE_TARGET_VERIFY;
     set_bounds(r, p->members, rows);
     plan_extend(r);
-    const route_maker maker = {
-        .rules = &r->config.rules,
-        .graphs = r->graphs,
-        .stream = r->stream,
-        .drafter = r->config.drafter,
-        .launch = launch_family,
-        .user = r,
-    };
-    bool hook = r->config.rules.graphs && r->hooks.eager && r->hooks.eager(r->hooks.user, p);
-    int rc = route_decide(&r->route, &maker, p, hook, err);
+    int rc = decide(r, r->config.rules.graphs && r->hooks.eager && r->hooks.eager(r->hooks.user, p), err);
     plan_seal(p, PLAN_A);
     return rc;
 }
@@ -583,19 +588,28 @@ int round_upper_rows(const round_loop *r, int requests)
     return rows < r->max_decode_rows ? rows : r->max_decode_rows;
 }
 
+int round_capture(round_loop *r, int requests, int rows, int drafts, int extended, foray_error *err)
+{
+    round_plan *p = &r->plan;
+    plan_open(p, r->rounds); /* a round of nobody, with these bounds */
+    p->phase = rows > requests ? PHASE_TARGET_VERIFY : PHASE_DECODE;
+    set_bounds(r, requests, rows);
+    p->draft_steps = drafts;
+    p->extend_launched = extended;
+    if (extended > 0 && extended > r->config.drafter->most_extended)
+        p->extend_launched = r->config.drafter->most_extended;
+    return decide(r, false, err);
+}
+
 int round_graph_json(round_loop *r, int requests, int rows, buf *out, foray_error *err)
 {
-    plan_open(&r->plan, r->rounds);
-    r->plan.phase = rows > requests ? PHASE_TARGET_VERIFY : PHASE_DECODE;
-    set_bounds(r, requests, rows);
-    const graph_key k = route_key(&r->plan, ROUTE_TARGET, NULL);
-    route_reason why = ROUTE_TIER;
-    graph *g = graphs_has_tier(&k) ? graphs_get(r->graphs, &k, r->stream, launch_family, r, &why) : NULL;
-    if (!g)
-        return fail(err, FORAY_ELIMIT, "no graph of %d requests and %d rows: %s", requests, rows,
-                    route_reason_name(why));
-    graph_json(g, out);
-    return 0;
+    int rc = round_capture(r, requests, rows, 0, 0, err);
+    if (rc == 0 && !r->route.replay[ROUTE_TARGET])
+        return fail(err, FORAY_EUSAGE, "no graph of %d requests and %d rows: %s", requests, rows,
+                    route_reason_name(r->route.why[ROUTE_TARGET]));
+    if (rc == 0)
+        graph_json(r->route.replay[ROUTE_TARGET], out);
+    return rc;
 }
 
 int round_distinct_experts(const round_loop *r)

@@ -105,6 +105,14 @@ void round_observe(round_loop *r, int64_t wall_ns);
 
 /* The most rows that rounds of so many requests have when nobody reads a prompt. */
 int round_upper_rows(const round_loop *r, int requests);
+/* Captures what a round with these bounds replays: tiers of requests and rows; with a drafter of the device, drafts (0:
+ * none) and the tier of extended rows. What is refused is said, and is no error. Nothing may be in flight. */
+int round_capture(round_loop *r, int requests, int rows, int drafts, int extended, foray_error *err);
+/* The same for the usual rounds of up to so many requests and drafts of each, from the largest down: round_capture.c.
+ * progress may be NULL. */
+int round_capture_usual(round_loop *r, int requests, int drafts,
+                        void (*progress)(void *user, const char *what, uint64_t done, uint64_t total),
+                        void *user, foray_error *err);
 /* The graph of a round of `requests` requests and at most `rows` rows, as JSON; captured if it is not yet. */
 int round_graph_json(round_loop *r, int requests, int rows, buf *out, foray_error *err);
 /* model_distinct_experts of the last round. */

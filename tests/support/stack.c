@@ -69,7 +69,8 @@ void stack_open(stack *s, const char *path, stack_config c)
                         .max_requests = c.slots,
                         .prefill_chunk = c.prefill_chunk,
                         .multi_stream_rows = c.serial ? 0 : 64,
-                        .rules = { .graphs = !c.eager, .families = ~0u } };
+                        .rules = { .graphs = !c.eager, .families = ~c.no_graphs },
+                        .graph_bytes = c.graph_bytes };
     check(round_create(&rc, &s->round, &err), &err);
     batch_config bc = { .device = s->device,
                         .cache = s->cache,

@@ -26,6 +26,8 @@ typedef struct {
     int spec_budget;       /* 0: by cost */
     const char *drafter;   /* NULL: none */
     bool eager;
+    unsigned no_graphs; /* bits 1 << graph_family: not these */
+    size_t graph_bytes; /* 0: no limit */
     int page_tokens;    /* tokens of a page of growing entries (DeepSeek-V4 type models); 0: as usual */
     bool serial;        /* no side streams */
     bool act_quant_off; /* activations are not rounded, whatever the model file says */

@@ -1,0 +1,241 @@
+/* Graphs of rounds, family by family: whichever are replayed, texts and log-probabilities have the same bits; what was wanted
+ * is really replayed, and what ran eagerly says why. Keys are captured once, and memory is bounded. A chain drafter, so that
+ * all four families run.
+ */
+#include "support/generate.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "support/stack.h"
+#include "support/tiny_v4.h"
+
+enum { REQUESTS = 4, DRAFTS = 3, PROMPT = 6, TOKENS = 40, EVERY = (1 << GRAPH_FAMILIES) - 1 };
+
+static char path[512];
+
+static int make_model(void **state)
+{
+    (void)state;
+    tiny_v4_spec spec = tiny_v4_small();
+    spec.no_text = true;
+    snprintf(path, sizeof path, "%s", tiny_v4_model(&spec, TINY_V4_PLAIN));
+    log_set_level(LOG_QUIET);
+    return 0;
+}
+
+static void open_stack(stack *s, unsigned families, size_t graph_bytes)
+{
+    stack_open(s, path,
+               (stack_config) { .slots = REQUESTS,
+                                .drafter = "nextn",
+                                .spec_tokens = DRAFTS,
+                                .spec_budget = DRAFTS,
+                                .no_graphs = EVERY & ~families,
+                                .graph_bytes = graph_bytes });
+}
+
+static int capture_usual(stack *s, int drafts)
+{
+    foray_error err;
+    round_set_budget(s->round, -1);
+    int rc = round_capture_usual(s->round, REQUESTS, drafts, NULL, NULL, &err);
+    round_set_budget(s->round, DRAFTS);
+    return rc;
+}
+
+/* One step. A graph of fewer drafts, or of more, would leave another number of them. */
+static int step(stack *s)
+{
+    int active = stack_step(s);
+    const round_plan *p = round_get_plan(s->round);
+    for (int i = 0; i < p->members && p->phase == PHASE_TARGET_VERIFY; i++)
+        assert_int_equal(p->member[i].draft.count, p->member[i].draft_room);
+    return active;
+}
+
+typedef struct {
+    int32_t ids[REQUESTS][TOKENS];
+    float logprobs[REQUESTS][TOKENS];
+} said;
+
+static int keeps, rounds; /* of this run */
+
+static int keep_in_turn(void *user, const plan_member *m)
+{
+    (void)user;
+    return m->draft.count > 0 ? keeps++ % (m->draft.count + 1) : 0;
+}
+
+/* Requests that come one step after another; the drafts per request change from round to round. Pauses leave the drafter
+ * out, so that there are rounds without drafts. */
+static bool pause_at_times(void *user, const round_plan *p)
+{
+    (void)user;
+    (void)p;
+    return rounds++ / 5 % 3 == 0;
+}
+
+static void run(stack *s, said *out)
+{
+    round_hooks hooks = { .keep = keep_in_turn, .pause = pause_at_times };
+    foray_request r[REQUESTS];
+    int32_t ids[PROMPT];
+    keeps = rounds = 0;
+    round_set_hooks(s->round, &hooks);
+    for (int i = 0; i < REQUESTS; i++) {
+        random_ids(i + 1, PROMPT, s->model->info.vocab, ids);
+        foray_request_config c = request_of(ids, PROMPT, TOKENS);
+        c.ignore_eos = true;
+        c.logprobs = 1;
+        c.sampling.temperature = (float)(i % 2);
+        c.sampling.seed = (uint64_t)i;
+        r[i] = stack_submit(s, &c);
+        step(s);
+    }
+    for (int n = 0, active = 1; active > 0; n++) {
+        round_set_budget(s->round, 1 + n % DRAFTS);
+        active = step(s);
+        for (int i = 0; i < REQUESTS; i++) {
+            const request *q = batch_find(s->batch, r[i]);
+            for (int k = 0; k < q->out_count; k++)
+                out->logprobs[i][q->delivered - q->out_count + k] = q->out_logprobs[k];
+        }
+    }
+    for (int i = 0, count; i < REQUESTS; i++) {
+        const int32_t *tokens = stack_tokens(s, r[i], &count);
+        assert_int_equal(count, TOKENS);
+        memcpy(out->ids[i], tokens, sizeof out->ids[i]);
+        batch_release(s->batch, r[i]);
+    }
+    round_set_hooks(s->round, NULL);
+}
+
+/* An extend behind a prompt's rows is of a round that nobody captures. */
+static int64_t refused(const graph_counters *c)
+{
+    int64_t sum = 0;
+    for (int why = 0; why < ROUTE_REASONS; why++)
+        sum += why == ROUTE_PREFILL ? 0 : c->refused[why];
+    return sum;
+}
+
+static void every_family_replays_the_bits_of_the_eager_one(void **state)
+{
+    (void)state;
+    static said eager, now;
+    stack s;
+    open_stack(&s, 0, 0);
+    run(&s, &eager);
+    stack_close(&s);
+    for (unsigned families = 1; families <= EVERY; families = families == 8 ? EVERY : families * 2) {
+        memset(&now, 0, sizeof now);
+        open_stack(&s, families, 0);
+        run(&s, &now);
+        assert_memory_equal(&now, &eager, sizeof now);
+        for (int f = 0; f < GRAPH_FAMILIES; f++) {
+            const graph_counters *c = round_graph_counters(s.round, (graph_family)f);
+            bool wanted = families >> f & 1;
+            assert_true(wanted ? c->replays > 8 : c->replays == 0);
+            assert_true(wanted ? refused(c) == 0 : c->refused[ROUTE_PHASES] > 8);
+            assert_int_equal(c->graphs > 0, wanted);
+            assert_true(c->rows_live > 0 && c->rows_live <= c->rows_launched);
+        }
+        stack_close(&s);
+    }
+}
+
+/* What is captured at the start is what rounds of any number of requests and drafts replay, until texts end. */
+static void usual_rounds_find_their_graphs(void **state)
+{
+    (void)state;
+    foray_request r[REQUESTS];
+    int32_t ids[PROMPT];
+    stack s;
+    open_stack(&s, EVERY, 0);
+    assert_int_equal(capture_usual(&s, DRAFTS), 0);
+    const int64_t captured = round_get_counters(s.round).captures;
+    for (int i = 0; i < REQUESTS; i++) {
+        random_ids(i + 1, PROMPT, s.model->info.vocab, ids);
+        foray_request_config c = request_of(ids, PROMPT, 100);
+        c.ignore_eos = true;
+        r[i] = stack_submit(&s, &c);
+        for (int k = 0; k < 7; k++) { /* with 1 … REQUESTS requests, widths alternate */
+            round_set_budget(s.round, 1 + k % DRAFTS);
+            step(&s);
+        }
+    }
+    for (int f = 0; f < GRAPH_FAMILIES; f++) {
+        const graph_counters *c = round_graph_counters(s.round, (graph_family)f);
+        assert_true(c->graphs > 2);
+        assert_true(f == GRAPH_DECODE || c->replays > 8);
+        assert_int_equal(refused(c), 0);
+    }
+    assert_int_equal(round_get_counters(s.round).captures, captured);
+    for (int i = 0; i < REQUESTS; i++)
+        batch_release(s.batch, r[i]);
+    stack_close(&s);
+}
+
+static void nothing_is_captured_twice(void **state)
+{
+    (void)state;
+    static said first, again;
+    stack s;
+    open_stack(&s, EVERY, 0);
+    run(&s, &first);
+    const int64_t captured = round_get_counters(s.round).captures;
+    run(&s, &again);
+    assert_memory_equal(first.ids, again.ids, sizeof first.ids);
+    assert_int_equal(round_get_counters(s.round).captures, captured);
+    assert_int_equal(capture_usual(&s, DRAFTS), 0);
+    const int64_t all = round_get_counters(s.round).captures;
+    assert_int_equal(capture_usual(&s, DRAFTS), 0);
+    assert_int_equal(round_get_counters(s.round).captures, all);
+    stack_close(&s);
+}
+
+static void memory_bounds_all_graphs_together(void **state)
+{
+    (void)state;
+    static said free_run, bounded;
+    stack s;
+    open_stack(&s, EVERY, 0);
+    run(&s, &free_run);
+    const size_t all = round_graph_bytes(s.round);
+    uint64_t sum = 0;
+    for (int f = 0; f < GRAPH_FAMILIES; f++)
+        sum += round_graph_counters(s.round, (graph_family)f)->bytes;
+    assert_int_equal(sum, all);
+    stack_close(&s);
+    for (size_t limit = 1; limit < all; limit += all / 5) {
+        int64_t replays = 0, for_memory = 0;
+        open_stack(&s, EVERY, limit);
+        run(&s, &bounded);
+        assert_memory_equal(&bounded, &free_run, sizeof bounded);
+        assert_true(round_graph_bytes(s.round) <= limit);
+        for (int f = 0; f < GRAPH_FAMILIES; f++) {
+            const graph_counters *c = round_graph_counters(s.round, (graph_family)f);
+            replays += c->replays;
+            for_memory += c->refused[ROUTE_MEMORY];
+            assert_int_equal(refused(c), c->refused[ROUTE_MEMORY]);
+            assert_int_equal(c->keys_refused > 0, c->refused[ROUTE_MEMORY] > 0);
+        }
+        assert_true(for_memory > 0);
+        assert_int_equal(replays > 0, limit > 1);
+        stack_close(&s);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_family_replays_the_bits_of_the_eager_one),
+        cmocka_unit_test(usual_rounds_find_their_graphs),
+        cmocka_unit_test(nothing_is_captured_twice),
+        cmocka_unit_test(memory_bounds_all_graphs_together),
+    };
+    return cmocka_run_group_tests(tests, make_model, NULL);
+}
