@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "timeline/analysis.h"
+#include "timeline/hook.h"
 #include "timeline/list.h"
 #include "timeline/ranks.h"
 
@@ -55,6 +56,7 @@ typedef struct {
     uint16_t main_host;             /* the thread with most events */
     int64_t floor;                  /* start of the step being walked */
     evidence by;                    /* of the edge that led to the task which is entered next */
+    hook hook;                      /* from where on communication is exposed */
     bool failed;
 } walker;
 
@@ -311,13 +313,23 @@ static uint32_t walk_host(walker *w, uint16_t l, int64_t *at, uint8_t owner, uin
 
 /* ---- the device ------------------------------------------------------------------------------- */
 
+/* The part of communication that ends at the cursor and lies before the hook: the path runs through it, but nobody waits yet,
+ * so it is its stage's work and not exposed. Lays down what is exposed as kind, from no earlier than `from`. */
+static int64_t put_exposed(walker *w, segment_kind kind, uint32_t number, int64_t from, int64_t at,
+                           evidence how)
+{
+    const task *x = &w->g->tasks[number - 1];
+    const uint32_t name = task_event(w->g, x)->name;
+    at = put(w, kind, hook_cut(&w->hook, from, at), at, number, x->phase, how, name, x->lane);
+    return put(w, SEGMENT_TASK, from, at, number, x->phase, how, name, x->lane);
+}
+
 /* Lays down a wait for a peer; rank -1: which one is not known. */
 static int64_t put_peer_wait(walker *w, uint32_t number, int64_t from, int64_t at, int rank, evidence how)
 {
-    const task *x = &w->g->tasks[number - 1];
     size_t n = w->a->path_count;
-    at = put(w, SEGMENT_PEER_WAIT, from, at, number, x->phase, how, task_event(w->g, x)->name, x->lane);
-    if (w->a->path_count > n && rank >= 0 && rank < UINT16_MAX)
+    at = put_exposed(w, SEGMENT_PEER_WAIT, number, from, at, how);
+    if (w->a->path_count > n && path_at(w->a, n)->kind == SEGMENT_PEER_WAIT && rank >= 0 && rank < UINT16_MAX)
         path_at(w->a, n)->peer = (uint16_t)(rank + 1);
     return at;
 }
@@ -336,12 +348,12 @@ static int64_t put_task(walker *w, uint32_t number, int64_t at)
     }
     if (late != NULL) { /* a kernel that waits and transfers: until the last rank came it waited */
         int64_t until = late->until < at ? late->until : at;
-        at = put(w, SEGMENT_COMM, until, at, number, x->phase, w->by, name, x->lane);
+        at = put_exposed(w, SEGMENT_COMM, number, until, at, w->by);
         return put_peer_wait(w, number, x->start, at, late->rank, HOW_GOOD);
     }
-    segment_kind k = x->kind == EVENT_COMM                                      ? SEGMENT_COMM
-                     : x->kind == EVENT_WAIT && x->end - x->start > BLOCKING_NS ? SEGMENT_WAIT
-                                                                                : SEGMENT_TASK;
+    if (x->kind == EVENT_COMM)
+        return put_exposed(w, SEGMENT_COMM, number, x->start, at, w->by);
+    segment_kind k = x->kind == EVENT_WAIT && x->end - x->start > BLOCKING_NS ? SEGMENT_WAIT : SEGMENT_TASK;
     return put(w, k, x->start, at, number, x->phase, w->by, name, x->lane);
 }
 
@@ -422,6 +434,8 @@ static uint32_t leave_task(walker *w, uint32_t number, int64_t *at)
         return g->by_end[e - 1] + 1;
     }
     bool other = by_cause >= by_before;
+    if (other)
+        hook_leave(&w->hook, x);
     w->by = other ? (evidence)x->cause_how : HOW_EXACT;
     *at = put_gap(w, number, other ? cause : before, other ? (evidence)x->cause_how : HOW_EXACT,
                   other ? by_cause : by_before, *at);
@@ -439,9 +453,11 @@ static uint32_t pass_task(walker *w, uint32_t number, int64_t *at)
             *at = put(w, SEGMENT_HANDOVER, record->end, *at, number, x->phase, (evidence)x->cause_how,
                       task_event(w->g, x)->name, x->lane);
             w->by = (evidence)x->cause_how;
+            hook_leave(&w->hook, x);
             return x->cause;
         }
     }
+    hook_enter(&w->hook, number);
     *at = put_task(w, number, *at);
     w->by = HOW_EXACT;
     return *at > w->floor ? leave_task(w, number, at) : 0;
@@ -497,6 +513,7 @@ static void walk_step(walker *w, size_t i)
     x->first_segment = a->path_count;
     w->floor = x->start;
     w->by = HOW_EXACT;
+    hook_reset(&w->hook);
     uint32_t number = last_task(w, x, next, &at_start);
     if (number != 0 && !at_start &&
         w->g->tasks[number - 1].end < at) { /* behind the last task only the host goes on */
@@ -642,6 +659,8 @@ int path_walk(analysis *a, const rules *r, foray_error *err)
     int rc = list_blocks(&w, err);
     if (rc == FORAY_OK)
         rc = note_reach(&w, err);
+    if (rc == FORAY_OK)
+        rc = hook_open(&a->graph, &w.hook, err);
     w.word_name = mem_alloc_zeroed(MEM_RECORDS, (r->count + 1) * sizeof *w.word_name);
     for (size_t i = 0; w.word_name != NULL && i < r->count; i++)
         if (r->rules[i].kind == RULE_HOST)
@@ -669,6 +688,7 @@ int path_walk(analysis *a, const rules *r, foray_error *err)
         if (w.failed)
             rc = fail(err, FORAY_ENOMEM, "out of memory for the path");
     }
+    hook_close(&w.hook);
     mem_free(MEM_RECORDS, w.blocks, w.block_count * sizeof *w.blocks);
     mem_free(MEM_RECORDS, w.reach, (a->graph.t->events / REACH + 1) * sizeof *w.reach);
     mem_free(MEM_RECORDS, w.inside, (a->graph.t->events / REACH + 1) * sizeof *w.inside);

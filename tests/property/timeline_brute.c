@@ -232,23 +232,48 @@ typedef struct {
     uint64_t walked;
 } all_paths;
 
-/* Nothing says the stage of a task whose launch is lost. */
-static int account_of(const program *p, int x, variant as)
+/* Adds a task to a path, or, sign -1, takes it away. Communication is exposed from the hook on, when the stream that waits for
+ * it has run dry; before that it is its stage's work. Nothing says the stage of a task whose launch is lost. */
+static void charge(const program *p, int x, variant as, int64_t hook, int sign, one_path *path)
 {
     const made *t = &p->task[x];
-    return t->stream == COMM_STREAM ? PHASE_EXPOSED_COMM
-           : loses_launch(p, x, as) ? PHASE_UNATTRIBUTED
-                                    : (int)t->stage;
+    int64_t from = t->stream != COMM_STREAM || hook > t->end ? t->end : hook > t->start ? hook : t->start;
+    path->phases[loses_launch(p, x, as) ? PHASE_UNATTRIBUTED : t->stage] += sign * (from - t->start);
+    path->phases[PHASE_EXPOSED_COMM] += sign * (t->end - from);
+    path->length += sign * (t->end - t->start);
 }
 
-/* Walks every path from x, which is still to come, back to the gate of the step. */
-static void walk_all(const program *p, int x, int gate, variant as, one_path *so_far, all_paths *out)
+/* The moment from which x, or the next gate, had nothing to do on its own stream but to wait. */
+static int64_t ran_dry(const program *p, const made *x)
+{
+    for (int i = 0; i < x->befores; i++)
+        if (p->task[x->before[i]].stream == x->stream)
+            return x->before[i] == p->lost ? ran_dry(p, &p->task[p->lost]) /* the file does not have it */
+                                           : p->task[x->before[i]].end;
+    return INT64_MIN;
+}
+
+/* The hook of task b, which is reached from x: that of x if it computes, else of whoever waits for b first, else x's own. */
+static int64_t hook_of(const program *p, const made *x, int b, int64_t hook)
+{
+    const made *first = NULL;
+    if (x->stream != COMM_STREAM)
+        return ran_dry(p, x);
+    for (int j = b + 1; j < p->tasks; j++)
+        for (int i = 0; i < p->task[j].befores; i++)
+            if (p->task[j].before[i] == b && p->task[j].stream != COMM_STREAM &&
+                (!first || p->task[j].start < first->start))
+                first = &p->task[j];
+    return first ? ran_dry(p, first) : hook;
+}
+
+/* Walks every path from x, which is still to come, back to the gate of the step. hook: of the task behind it. */
+static void walk_all(const program *p, int x, int gate, variant as, int64_t hook, one_path *so_far,
+                     all_paths *out)
 {
     const made *t = &p->task[x];
-    int64_t length = t->end - t->start;
-    so_far->length += length;
     so_far->tasks |= (uint64_t)1 << x;
-    so_far->phases[account_of(p, x, as)] += length;
+    charge(p, x, as, hook, 1, so_far);
     if (x == gate) {
         out->walked++;
         if (out->ties > 0 && so_far->length > out->best[0].length)
@@ -258,10 +283,9 @@ static void walk_all(const program *p, int x, int gate, variant as, one_path *so
     }
     for (int i = 0; x != gate && i < t->befores; i++)
         if (t->before[i] >= gate)
-            walk_all(p, t->before[i], gate, as, so_far, out);
-    so_far->length -= length;
+            walk_all(p, t->before[i], gate, as, hook_of(p, t, t->before[i], hook), so_far, out);
+    charge(p, x, as, hook, -1, so_far);
     so_far->tasks &= ~((uint64_t)1 << x);
-    so_far->phases[account_of(p, x, as)] -= length;
 }
 
 /* All longest paths of a step: to whatever the next gate waits for, or to the task that ends last. */
@@ -273,13 +297,13 @@ static void longest(const program *p, int k, variant as, all_paths *out)
         const made *next = &p->task[p->gate[k + 1]];
         for (int i = 0; i < next->befores; i++)
             if (next->before[i] >= p->gate[k])
-                walk_all(p, next->before[i], p->gate[k], as, &none, out);
+                walk_all(p, next->before[i], p->gate[k], as, ran_dry(p, next), &none, out);
         return;
     }
     int last = p->gate[k];
     for (int i = p->gate[k]; i < p->tasks; i++)
         last = p->task[i].end > p->task[last].end ? i : last;
-    walk_all(p, last, p->gate[k], as, &none, out);
+    walk_all(p, last, p->gate[k], as, INT64_MIN, &none, out);
 }
 
 /* Chooses a task that will not be in the file, of a step that is looked at: one that nobody waits for by event. */
