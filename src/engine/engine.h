@@ -14,7 +14,7 @@
 
 #ifdef FORAY_TORTURE
 enum {
-    ENGINE_RING_TASKS = 64,
+    ENGINE_RING_TASKS = 1024,
     ENGINE_CHUNK = 3
 }; /* so that the ring overflows, and prompts have many chunks */
 #else

@@ -29,8 +29,8 @@ int hook_open(const task_graph *g, hook *out, foray_error *err)
     const size_t lanes = g->t->lanes;
     *out = (hook) { .g = g, .at = INT64_MIN };
     out->surplus = mem_alloc_zeroed(MEM_RECORDS, (lanes + 1) * sizeof *out->surplus);
-    out->consumer = mem_alloc_zeroed(MEM_RECORDS, (g->count + 1) * sizeof *out->consumer);
-    if (out->surplus == NULL || out->consumer == NULL)
+    out->dry = mem_alloc(MEM_RECORDS, (g->count + 1) * sizeof *out->dry);
+    if (out->surplus == NULL || out->dry == NULL)
         return fail(err, FORAY_ENOMEM, "out of memory for %zu tasks", g->count);
     for (size_t i = 0; i < g->count; i++) {
         const task *x = &g->tasks[i];
@@ -39,13 +39,14 @@ int hook_open(const task_graph *g, hook *out, foray_error *err)
         else if (event_is_work(x->kind))
             out->surplus[x->lane] += x->end - x->start;
     }
+    for (size_t i = 0; i < g->count; i++)
+        out->dry[i] = INT64_MAX;
     for (size_t i = 0; i < g->count; i++) {
         const task *x = &g->tasks[i];
         if (x->cause == 0 || !computes(out, x))
             continue;
-        uint32_t *first = &out->consumer[x->cause - 1];
-        if (*first == 0 || g->tasks[*first - 1].start > x->start)
-            *first = (uint32_t)i + 1;
+        int64_t *first = &out->dry[x->cause - 1], dry = ran_dry(out, x);
+        *first = dry < *first ? dry : *first;
     }
     return FORAY_OK;
 }
@@ -55,21 +56,13 @@ void hook_close(hook *h)
     if (h->g == NULL)
         return;
     mem_free(MEM_RECORDS, h->surplus, (h->g->t->lanes + 1) * sizeof *h->surplus);
-    mem_free(MEM_RECORDS, h->consumer, (h->g->count + 1) * sizeof *h->consumer);
+    mem_free(MEM_RECORDS, h->dry, (h->g->count + 1) * sizeof *h->dry);
     *h = (hook) { 0 };
 }
 
 void hook_reset(hook *h)
 {
     h->at = INT64_MIN;
-    h->left = false;
-}
-
-void hook_leave(hook *h, const task *x)
-{
-    h->left = computes(h, x);
-    if (h->left)
-        h->at = ran_dry(h, x);
 }
 
 void hook_enter(hook *h, uint32_t number)
@@ -77,9 +70,8 @@ void hook_enter(hook *h, uint32_t number)
     const task *x = &h->g->tasks[number - 1];
     if (event_is_work(x->kind) && computes(h, x))
         h->at = INT64_MIN;
-    else if (!h->left && h->consumer[number - 1] != 0)
-        h->at = ran_dry(h, &h->g->tasks[h->consumer[number - 1] - 1]);
-    h->left = false;
+    else if (h->dry[number - 1] != INT64_MAX)
+        h->at = h->dry[number - 1];
 }
 
 int64_t hook_cut(const hook *h, int64_t from, int64_t to)

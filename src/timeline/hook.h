@@ -4,8 +4,8 @@
  *     transfer      ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓            the path runs through all of it, but only what lies behind the hook is exposed
  *                           ▲ hook
  *
- * Each operation has the hook of whoever waits for it first, and without such that of the next one on its stream. Goes along
- * while a path is walked backwards. A consumer is a stream that computes more than it communicates: streams on which a
+ * Of several that an operation releases, the hook is that of the one whose stream ran dry first; one that releases nobody has
+ * the hook of the next one on its stream. Goes along while a path is walked backwards. A consumer is a stream that computes more than it communicates: streams on which a
  * collective's own pieces wait for each other are none. Threads: one per path.
  */
 #ifndef FORAY_TIMELINE_HOOK_H
@@ -15,10 +15,10 @@
 
 typedef struct {
     const task_graph *g;
-    int64_t at;         /* communication before this is behind other work; INT64_MIN: all is exposed */
-    bool left;          /* at is that of the consumer which the path has just left */
-    int64_t *surplus;   /* [lanes] ns of computing less ns of communication */
-    uint32_t *consumer; /* [tasks] number of the first task of a consumer that it released; 0: none */
+    int64_t at;       /* communication before this is behind other work; INT64_MIN: all is exposed */
+    int64_t *surplus; /* [lanes] ns of computing less ns of communication */
+    int64_t *
+        dry; /* [tasks] when the first of the consumers that it releases ran dry; INT64_MAX: it releases none */
 } hook;
 
 int hook_open(const task_graph *g, hook *out, foray_error *err);
@@ -26,9 +26,7 @@ void hook_close(hook *h); /* also one whose opening failed */
 
 /* A new path begins. */
 void hook_reset(hook *h);
-/* The path leaves x for a task of another stream that released it … */
-void hook_leave(hook *h, const task *x);
-/* … or enters task number from wherever it was. */
+/* The path enters task `number`. */
 void hook_enter(hook *h, uint32_t number);
 /* Where what is exposed of [from, to] begins: from … to. */
 int64_t hook_cut(const hook *h, int64_t from, int64_t to);

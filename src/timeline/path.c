@@ -434,8 +434,6 @@ static uint32_t leave_task(walker *w, uint32_t number, int64_t *at)
         return g->by_end[e - 1] + 1;
     }
     bool other = by_cause >= by_before;
-    if (other)
-        hook_leave(&w->hook, x);
     w->by = other ? (evidence)x->cause_how : HOW_EXACT;
     *at = put_gap(w, number, other ? cause : before, other ? (evidence)x->cause_how : HOW_EXACT,
                   other ? by_cause : by_before, *at);
@@ -453,7 +451,6 @@ static uint32_t pass_task(walker *w, uint32_t number, int64_t *at)
             *at = put(w, SEGMENT_HANDOVER, record->end, *at, number, x->phase, (evidence)x->cause_how,
                       task_event(w->g, x)->name, x->lane);
             w->by = (evidence)x->cause_how;
-            hook_leave(&w->hook, x);
             return x->cause;
         }
     }

@@ -209,7 +209,7 @@ static void add_remainder(lines *l, const analysis *a)
         int top = 0;
         for (int p = 1; p < PHASE_COUNT; p++)
             top = has[p] > has[top] ? p : top;
-        if (has[top] * 100 < rest || n + 40 > sizeof text)
+        if ((double)has[top] < (double)rest / 100 || n + 40 > sizeof text)
             break;
         n += (size_t)snprintf(text + n, sizeof text - n, "%s %s %.3f", n > 0 ? "," : "",
                               phase_name((phase)top), (double)(has[top] / steps) / 1e6);

@@ -236,7 +236,7 @@ int symptoms_find(const analysis *a, symptom out[SYMPTOM_MOST], size_t *count, f
     double length = analysis_mean_commit(a);
     for (int slot = 0; slot < SYMPTOM_MOST && steps > 0; slot++) {
         int64_t each = sums[slot] / steps;
-        if (each < SYMPTOM_LEAST_NS || each * 100 < wall / steps * SYMPTOM_LEAST_PERCENT)
+        if (each < SYMPTOM_LEAST_NS || (double)sums[slot] / (double)wall < SYMPTOM_LEAST_PERCENT / 100.0)
             continue;
         symptom *s = &out[(*count)++];
         *s = (symptom) { .kind = slot < PHASE_COUNT ? SYMPTOM_GAP : (symptom_kind)(slot - PHASE_COUNT),

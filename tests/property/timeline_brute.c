@@ -11,7 +11,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -253,18 +252,27 @@ static int64_t ran_dry(const program *p, const made *x)
     return INT64_MIN;
 }
 
-/* The hook of task b, which is reached from x: that of x if it computes, else of whoever waits for b first, else x's own. */
-static int64_t hook_of(const program *p, const made *x, int b, int64_t hook)
+/* Of all that x waits for on other streams, does b come last? */
+static bool releases(const program *p, int b, const made *x)
 {
-    const made *first = NULL;
-    if (x->stream != COMM_STREAM)
-        return ran_dry(p, x);
+    bool waits = false;
+    for (int i = 0; i < x->befores; i++) {
+        const made *other = &p->task[x->before[i]];
+        waits |= x->before[i] == b && other->stream != x->stream;
+        if (other->stream != x->stream && other->end > p->task[b].end)
+            return false;
+    }
+    return waits;
+}
+
+/* The hook of task b: of all that it releases and that compute, the first that ran dry; none: `next`, that of the task behind it. */
+static int64_t hook_of(const program *p, int b, int64_t next)
+{
+    int64_t first = INT64_MAX;
     for (int j = b + 1; j < p->tasks; j++)
-        for (int i = 0; i < p->task[j].befores; i++)
-            if (p->task[j].before[i] == b && p->task[j].stream != COMM_STREAM &&
-                (!first || p->task[j].start < first->start))
-                first = &p->task[j];
-    return first ? ran_dry(p, first) : hook;
+        if (p->task[j].stream != COMM_STREAM && releases(p, b, &p->task[j]))
+            first = ran_dry(p, &p->task[j]) < first ? ran_dry(p, &p->task[j]) : first;
+    return first < INT64_MAX ? first : next;
 }
 
 /* Walks every path from x, which is still to come, back to the gate of the step. hook: of the task behind it. */
@@ -283,7 +291,7 @@ static void walk_all(const program *p, int x, int gate, variant as, int64_t hook
     }
     for (int i = 0; x != gate && i < t->befores; i++)
         if (t->before[i] >= gate)
-            walk_all(p, t->before[i], gate, as, hook_of(p, t, t->before[i], hook), so_far, out);
+            walk_all(p, t->before[i], gate, as, hook_of(p, t->before[i], hook), so_far, out);
     charge(p, x, as, hook, -1, so_far);
     so_far->tasks &= ~((uint64_t)1 << x);
 }
@@ -297,7 +305,8 @@ static void longest(const program *p, int k, variant as, all_paths *out)
         const made *next = &p->task[p->gate[k + 1]];
         for (int i = 0; i < next->befores; i++)
             if (next->before[i] >= p->gate[k])
-                walk_all(p, next->before[i], p->gate[k], as, ran_dry(p, next), &none, out);
+                walk_all(p, next->before[i], p->gate[k], as, hook_of(p, next->before[i], INT64_MIN), &none,
+                         out);
         return;
     }
     int last = p->gate[k];
