@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "cli/bench_prompts.h"
 #include "cli/bench_requests.h"
@@ -13,12 +14,12 @@
 #include "measure/compare.h"
 #include "spec/round.h"
 
-enum { MOST_PAIRS = 2000, TOKENS = 128, WORDS = 64 };
+enum { MOST_PAIRS = 2000, WORDS = 64 };
 
 /* One of the two. Times are per token behind the first, in us. */
 typedef struct {
     const char *text; /* its options, as the user wrote them */
-    char words[1024];
+    char words[1024], base[OPT_COUNT][512];
     options o;
     bool parsed;
     foray_engine *engine;
@@ -35,32 +36,74 @@ typedef struct {
 
 /* ---- two configurations ---- */
 
+/* What the two cannot differ in, since they are asked together: it stands beside --ab or has no effect. */
+static const struct {
+    option_id id;
+    const char *name;
+    bool used; /* beside --ab */
+} SHARED[] = { { OPT_HELP, "help", true },         { OPT_AB, "ab", true },
+               { OPT_REQUESTS, "requests", true }, { OPT_REPS, "reps", true },
+               { OPT_N_GEN, "n-gen", true },       { OPT_N_PROMPT, "n-prompt", false },
+               { OPT_N_DEPTH, "n-depth", false },  { OPT_PG, "pg", false },
+               { OPT_ROWS, "rows", false },        { OPT_ROOFLINE, "roofline", false },
+               { OPT_OUTPUT, "output", false } };
+enum { SHARED_COUNT = sizeof SHARED / sizeof *SHARED };
+
+static const char *const nothing[] = { NULL }; /* the environment has had its say in base */
+
+static bool was_given(const options *o, option_id id)
+{
+    return o->value[id].source != OPTION_UNSET || (id == OPT_HELP && options_flag(o, id)); /* has no source */
+}
+
+static void warn_unused(const options *base)
+{
+    for (int i = 0; i < SHARED_COUNT; i++)
+        if (!SHARED[i].used && was_given(base, SHARED[i].id))
+            log_warning("--%s has no effect: --ab compares two sets of options and nothing else",
+                        SHARED[i].name);
+}
+
+/* The words of a side, which must leave alone what both share. */
+static int check_words(const options *base, int words, const char *const *argv, foray_error *err)
+{
+    options own;
+    int rc = options_parse(base->command, words, argv, nothing, &own, err);
+    if (rc != 0)
+        return rc;
+    for (int i = 0; i < SHARED_COUNT && rc == 0; i++)
+        if (was_given(&own, SHARED[i].id))
+            rc = fail(err, FORAY_EUSAGE, "--ab: --%s cannot be an option of one side%s", SHARED[i].name,
+                      SHARED[i].used ? " (put it beside --ab)" : "");
+    options_free(&own);
+    return rc;
+}
+
 /* The command line's options, then the words of the side's. */
 static int parse_side(const options *base, side *s, foray_error *err)
 {
-    const char *names[OPT_COUNT], *values[OPT_COUNT], *argv[2 * OPT_COUNT + WORDS];
-    static char given[2][OPT_COUNT][512];
-    static int which;
+    const char *names[OPT_COUNT], *values[OPT_COUNT], *argv[OPT_COUNT + WORDS];
     size_t count = options_list(base, names, values);
-    int argc = 0, slot = which++ % 2;
+    int argc = 0, words = 0;
     for (size_t i = 0; i < count; i++) {
         if (values[i][0] == '\0' || strcmp(names[i], "ab") == 0)
             continue;
-        int n = snprintf(given[slot][i], sizeof given[slot][i], "--%s=%s", names[i], values[i]);
-        if (n < 0 || (size_t)n >= sizeof given[slot][i])
+        int n = snprintf(s->base[argc], sizeof s->base[argc], "--%s=%s", names[i], values[i]);
+        if (n < 0 || (size_t)n >= sizeof s->base[argc])
             return fail(err, FORAY_ELIMIT, "--%s: too long for --ab (at most 500 bytes)", names[i]);
-        argv[argc++] = given[slot][i];
+        argv[argc] = s->base[argc];
+        argc++;
     }
     if (snprintf(s->words, sizeof s->words, "%s", s->text) >= (int)sizeof s->words)
         return fail(err, FORAY_ELIMIT, "--ab: more than %zu bytes of options", sizeof s->words - 1);
-    int words = 0;
     for (char *save, *word = strtok_r(s->words, " \t", &save); word; word = strtok_r(NULL, " \t", &save)) {
-        if (++words > WORDS)
+        if (words == WORDS)
             return fail(err, FORAY_ELIMIT, "--ab: more than %d words", WORDS);
-        argv[argc++] = word;
+        argv[argc + words++] = word;
     }
-    static const char *const nothing[] = { NULL }; /* the environment has had its say in base */
-    int rc = options_parse(base->command, argc, argv, nothing, &s->o, err);
+    int rc = check_words(base, words, argv + argc, err);
+    if (rc == 0)
+        rc = options_parse(base->command, argc + words, argv, nothing, &s->o, err);
     s->parsed = rc == 0;
     return rc;
 }
@@ -101,6 +144,18 @@ static int put_differences(const side *s, buf *out)
 
 /* ---- pairs ---- */
 
+/* An answer that the context cut short would be other work than the rest. */
+static int ask_ids(ab *x, side *s, const int32_t *ids, int count)
+{
+    foray_request_config c = bench_plain_request(ids, count, x->tokens);
+    int rc = bench_run_requests(s->engine, &c, x->requests, &s->answer, x->err);
+    if (rc == 0 && s->answer.count < x->tokens)
+        rc = fail(x->err, FORAY_ELIMIT,
+                  "--ab: a prompt of %d tokens and %d more: the context holds %d (raise -c or lower -n)",
+                  count, x->tokens, foray_engine_info(s->engine).context);
+    return rc;
+}
+
 /* Where the model has no tokens or no chat format: the prompt's bytes as ids. */
 static int ask_bytes(ab *x, side *s, const bench_prompt *prompt)
 {
@@ -109,9 +164,8 @@ static int ask_bytes(ab *x, side *s, const bench_prompt *prompt)
     const int vocab = foray_engine_info(s->engine).vocab;
     int count = 0;
     for (; count < BYTES && prompt->text[count]; count++)
-        ids[count] = prompt->text[count] * 7 % vocab;
-    foray_request_config c = bench_plain_request(ids, count, x->tokens);
-    return bench_run_requests(s->engine, &c, x->requests, &s->answer, x->err);
+        ids[count] = (unsigned char)prompt->text[count] * 7 % vocab;
+    return ask_ids(x, s, ids, count);
 }
 
 static int ask(ab *x, side *s, const bench_prompt *prompt)
@@ -124,8 +178,7 @@ static int ask(ab *x, side *s, const bench_prompt *prompt)
         return ask_bytes(x, s, prompt);
     if (rc != 0)
         return rc;
-    foray_request_config c = bench_plain_request(ids, (int)count, x->tokens);
-    rc = bench_run_requests(s->engine, &c, x->requests, &s->answer, x->err);
+    rc = ask_ids(x, s, ids, (int)count);
     foray_free(ids);
     return rc;
 }
@@ -217,6 +270,18 @@ static void put_verdict(const ab *x, int differ, buf *out)
         buf_puts(out, "\n");
 }
 
+/* Tokens of each answer: those behind the first are timed, and all are compared. */
+static int read_length(ab *x, const options *base)
+{
+    size_t count;
+    const int64_t *lengths = options_ints(base, OPT_N_GEN, &count);
+    if (count != 1 || lengths[0] < 2 || lengths[0] > BENCH_MOST_TOKENS)
+        return fail(x->err, FORAY_EUSAGE, "--n-gen: with --ab it is one number from 2 to %d",
+                    BENCH_MOST_TOKENS);
+    x->tokens = (int)lengths[0];
+    return 0;
+}
+
 int bench_ab(const options *base, buf *out, foray_error *err)
 {
     size_t count;
@@ -227,12 +292,9 @@ int bench_ab(const options *base, buf *out, foray_error *err)
     side *s = mem_alloc_zeroed(MEM_GENERAL, bytes);
     if (!s)
         return fail(err, FORAY_ENOMEM, "bench: no memory");
-    const int64_t *lengths = options_ints(base, OPT_N_GEN, &count);
-    ab x = { .s = s,
-             .requests = options_int(base, OPT_REQUESTS),
-             .tokens = count > 0 && lengths[0] > 1 ? (int)lengths[0] : TOKENS,
-             .err = err };
-    int rc = 0;
+    ab x = { .s = s, .requests = options_int(base, OPT_REQUESTS), .err = err };
+    int rc = read_length(&x, base);
+    warn_unused(base);
     for (int i = 0; i < 2 && rc == 0; i++) {
         s[i].text = texts[i];
         rc = parse_side(base, &s[i], err);

@@ -136,6 +136,36 @@ static void two_sets_of_options_are_compared_on_equal_texts(void **state)
     assert_refused(r, 2, "--sepc");
 }
 
+/* What the two sides share stands beside --ab; what --ab does not use is said. */
+static void a_side_changes_nothing_that_both_share(void **state)
+{
+    (void)state;
+    static const char *const shared[] = { "--help", "--ab=x",  "--requests 2", "-r 2",       "-n 8",   "-p 8",
+                                          "-d 8",   "-pg 8,8", "--rows 1,2",   "--roofline", "-o json" };
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        char side[64];
+        snprintf(side, sizeof side, "--spec off %s", shared[i]);
+        assert_refused(RUN(NULL, "bench", "-m", model, "-r", "1", "--ab", side, "--ab", "--spec off"), 2,
+                       "cannot be an option of one side");
+    }
+    static const char *const lengths[] = { "0", "1", "4097", "8,16" };
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        assert_refused(
+            RUN(NULL, "bench", "-m", model, "-n", lengths[i], "--ab", "--spec off", "--ab", "-t 1"), 2,
+            "--n-gen");
+    assert_refused(RUN(NULL, "bench", "-m", model, "-n", "460", "--ab", "--spec off", "--ab", "-t 1"), 1,
+                   "lower -n");
+    tiny_spec spec = tiny_default();
+    spec.context = 2048;
+    cli_result r = RUN(NULL, "bench", "-m", tiny_gguf(&spec), "-r", "1", "-n", "2", "-o", "json", "--pg",
+                       "8,8", "--ab", "--spec off", "--ab", "--spec off");
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.err.data, "--output has no effect"));
+    assert_non_null(strstr(r.err.data, "--pg has no effect"));
+    assert_null(strstr(r.err.data, "--n-gen"));
+    cli_free(&r);
+}
+
 static void what_cannot_be_measured_is_refused_by_name(void **state)
 {
     (void)state;
@@ -165,6 +195,7 @@ int main(void)
         cmocka_unit_test(every_row_has_the_documented_fields),
         cmocka_unit_test(speculation_is_measured_against_the_same_text),
         cmocka_unit_test(two_sets_of_options_are_compared_on_equal_texts),
+        cmocka_unit_test(a_side_changes_nothing_that_both_share),
         cmocka_unit_test(what_cannot_be_measured_is_refused_by_name),
         cmocka_unit_test(the_longest_generation_that_fits_is_measured),
     };
