@@ -114,11 +114,12 @@ static int open_side(side *s, int requests, foray_error *err)
     buf path = { 0 };
     int rc = model_path_find(name, &path, err);
     if (rc == 0) {
-        foray_config c = setup_config(&s->o, path.data);
+        foray_config c;
+        rc = setup_config(&s->o, path.data, &c, err);
         c.max_requests = requests;
         c.progress = NULL;
         c.input = FORAY_IDS;
-        rc = foray_open(&c, &s->engine, err);
+        rc = rc == 0 ? foray_open(&c, &s->engine, err) : rc;
     }
     buf_free(&path);
     return rc;

@@ -268,7 +268,8 @@ static int bench_class_row(bench *b, const char *kind, int tokens)
 /* An engine for one kind of rows. */
 static int reopen(bench *b, const char *path, const char *spec, int spec_tokens)
 {
-    foray_config c = setup_config(b->o, path);
+    foray_config c;
+    int rc = setup_config(b->o, path, &c, b->err);
     c.spec = spec;
     c.spec_tokens = spec_tokens;
     c.max_requests = b->requests;
@@ -276,7 +277,7 @@ static int reopen(bench *b, const char *path, const char *spec, int spec_tokens)
     c.record = options_flag(b->o, OPT_ROOFLINE);
     foray_close(b->engine);
     b->engine = NULL;
-    return foray_open(&c, &b->engine, b->err);
+    return rc == 0 ? foray_open(&c, &b->engine, b->err) : rc;
 }
 
 /* Refuses a test of one option that needs more tokens than the context holds. */
@@ -419,7 +420,10 @@ static int measure_roofline(bench *b, const char *path, bench_roofline *out)
 static int bench_load_row(bench *b, const char *path)
 {
     struct stat info;
-    foray_config c = setup_config(b->o, path);
+    foray_config c;
+    int rc = setup_config(b->o, path, &c, b->err);
+    if (rc != 0)
+        return rc;
     c.input = strcmp(c.spec, "off") == 0 ? FORAY_IDS : FORAY_TEXT;
     c.spec = "off";
     c.spec_tokens = 0;

@@ -362,10 +362,11 @@ static int choose_model(const options *o, const char **name, foray_error *err)
 /* The graphs that one request replays: plain decoding, and a verify round of the drafter's width. */
 static int put_graphs(const options *o, const char *path, buf *out, foray_error *err)
 {
-    foray_config c = setup_config(o, path);
+    foray_config c;
     foray_engine *e;
+    int rc = setup_config(o, path, &c, err);
     c.progress = NULL;
-    int rc = foray_open(&c, &e, err);
+    rc = rc == 0 ? foray_open(&c, &e, err) : rc;
     if (rc != 0)
         return rc;
     int verify = round_upper_rows(engine_round(e), 1);

@@ -172,11 +172,12 @@ int cmd_score(const options *o)
     const char *name = options_has(o, OPT_MODEL) ? options_string(o, OPT_MODEL) : MODEL_PATH_DEFAULT;
     int rc = model_path_find(name, &path, &err);
     if (rc == 0) {
-        foray_config c = setup_config(o, path.data);
+        foray_config c;
+        rc = setup_config(o, path.data, &c, &err);
         c.spec = "off";
         c.context = 0; /* -c is the window here */
         c.input = options_has(o, OPT_IDS) ? FORAY_IDS : FORAY_TEXT;
-        rc = foray_open(&c, &e, &err);
+        rc = rc == 0 ? foray_open(&c, &e, &err) : rc;
     }
     if (rc == 0) {
         rc = score(e, o, &err);

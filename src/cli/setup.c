@@ -12,6 +12,13 @@
 #include "cli/model_path.h"
 #include "cli/terminal.h"
 
+/* Does --spec name this drafter, or leave the choice? */
+static bool spec_may_be(const options *o, const char *drafter)
+{
+    const char *spec = options_string(o, OPT_SPEC);
+    return strcmp(spec, "auto") == 0 || strcmp(spec, drafter) == 0;
+}
+
 static void announce(const foray_engine *engine)
 {
     foray_info info = foray_engine_info(engine);
@@ -21,30 +28,21 @@ static void announce(const foray_engine *engine)
     log_info("graphs: %s", info.graphs);
 }
 
-/* A known name becomes its path; what is none is for the engine to refuse. Lives until the next call. */
-static const char *draft_path(const options *o)
-{
-    static buf path;
-    foray_error ignored;
-    if (!options_has(o, OPT_DRAFT_MODEL))
-        return NULL;
-    buf_free(&path);
-    return model_path_find(options_string(o, OPT_DRAFT_MODEL), &path, &ignored) == 0
-               ? path.data
-               : options_string(o, OPT_DRAFT_MODEL);
-}
-
-foray_config setup_config(const options *o, const char *path)
+int setup_config(const options *o, const char *path, foray_config *out, foray_error *err)
 {
     static const char *names[OPT_COUNT], *values[OPT_COUNT];
+    static buf draft_path;
     size_t count = options_list(o, names, values);
-    return (foray_config) {
+    const bool drafts = options_has(o, OPT_DRAFT_MODEL) && spec_may_be(o, "draft");
+    buf_free(&draft_path);
+    int rc = drafts ? model_path_find(options_string(o, OPT_DRAFT_MODEL), &draft_path, err) : 0;
+    *out = (foray_config) {
         .model = path,
         .context = options_int(o, OPT_CONTEXT),
         .threads = options_int(o, OPT_THREADS),
         .isa = options_has(o, OPT_ISA) ? options_string(o, OPT_ISA) : NULL,
         .spec = options_string(o, OPT_SPEC),
-        .draft_model = draft_path(o),
+        .draft_model = drafts ? draft_path.data : NULL,
         .spec_tokens = options_int(o, OPT_SPEC_TOKENS),
         .spec_budget = options_int(o, OPT_SPEC_BUDGET),
         .graph = options_string(o, OPT_GRAPH),
@@ -60,6 +58,7 @@ foray_config setup_config(const options *o, const char *path)
         .option_count = count,
         .progress = terminal_progress,
     };
+    return rc;
 }
 
 /* One line that an option that was given does nothing. */
@@ -71,14 +70,13 @@ static void warn_unused(const options *o, option_id id, const char *name, const 
 
 void setup_warn_spec(const options *o)
 {
-    const char *spec = options_string(o, OPT_SPEC);
-    if (strcmp(spec, "auto") != 0 && strcmp(spec, "draft") != 0)
+    if (!spec_may_be(o, "draft"))
         warn_unused(o, OPT_DRAFT_MODEL, "draft-model", "--spec names another drafter");
     if (strcmp(options_string(o, OPT_GRAPH), "off") == 0) {
         warn_unused(o, OPT_GRAPH_PHASES, "graph-phases", "--graph is off");
         warn_unused(o, OPT_GRAPH_MEMORY, "graph-memory", "--graph is off");
     }
-    if (strcmp(spec, "off") != 0)
+    if (strcmp(options_string(o, OPT_SPEC), "off") != 0)
         return;
     warn_unused(o, OPT_SPEC_TOKENS, "spec-tokens", "--spec is off");
     warn_unused(o, OPT_SPEC_BUDGET, "spec-budget", "--spec is off");
@@ -123,7 +121,10 @@ int setup_open(const options *o, foray_input input, foray_engine **out, foray_er
     rc = model_path_find(model ? model : MODEL_PATH_DEFAULT, &path, err);
     if (rc)
         goto done;
-    foray_config config = setup_config(o, path.data);
+    foray_config config;
+    rc = setup_config(o, path.data, &config, err);
+    if (rc)
+        goto done;
     config.input = input;
     foray_engine *engine = NULL;
     if ((rc = foray_open(&config, &engine, err)))

@@ -6,8 +6,9 @@
 
 #include "base/options.h"
 
-/* What options say about an engine; path: the model's, borrowed like the options' strings. */
-foray_config setup_config(const options *o, const char *path);
+/* What options say about an engine; path: the model's, borrowed like the options' strings. Where the drafter's model is
+ * lies in a buffer that the next call fills. */
+int setup_config(const options *o, const char *path, foray_config *out, foray_error *err);
 
 /* Warns of options about speculation that --spec off leaves without effect, a line for each. */
 void setup_warn_spec(const options *o);

@@ -64,3 +64,9 @@ int fork_join(fork_streams *f, int side, stream *main, foray_error *err)
     int rc = event_record(f->done[side], f->side[side], err);
     return rc == 0 ? stream_wait(main, f->done[side], err) : rc;
 }
+
+void fork_drain(fork_streams *f)
+{
+    for (int i = 0; f && i < f->sides; i++)
+        stream_sync(f->side[i], NULL);
+}

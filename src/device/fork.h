@@ -22,4 +22,8 @@ void fork_destroy(fork_streams *f);
 int fork_begin(fork_streams *f, int side, stream *main, stream **out, foray_error *err);
 int fork_join(fork_streams *f, int side, stream *main, foray_error *err);
 
+/* Waits for what the sides have been given: after a failure between the two, main waits for none of it. NULL is let
+ * pass. */
+void fork_drain(fork_streams *f);
+
 #endif

@@ -31,11 +31,7 @@ static int check_tokens(const foray_engine *e, const tokenizer *other, foray_err
 /* Before its weights are read. */
 static int check_vocabulary(foray_engine *e, foray_error *err)
 {
-    size_t bytes;
-    const bool has_tokens = model_file_get_kind(e->draft_file) == MODEL_FILE_GGUF
-                                ? model_file_array(e->draft_file, "tokenizer.ggml.tokens", &bytes)
-                                : model_file_tokenizer_json(e->draft_file, &bytes) != NULL;
-    if (!has_tokens || !e->tokenizer)
+    if (!engine_has_tokens(e->draft_file) || !e->tokenizer)
         return 0; /* ids only: their numbers are all that can be compared */
     tokenizer *other;
     int rc = tokenizer_load(e->draft_file, &other, err);

@@ -53,6 +53,8 @@ struct foray_engine {
     bool writes_steps;
 };
 
+/* open.c: whether a model's files bring a tokenizer. */
+bool engine_has_tokens(const model_file *f);
 /* draft.c: opens the model that --draft-model names, sees whether it fits, and makes it the drafter. */
 int engine_open_draft(foray_engine *e, foray_error *err);
 /* text.c: whether the model's files have what such input needs. EUNSUPPORTED says what is missing. */

@@ -22,10 +22,11 @@ static void load_progress(void *user, uint64_t done, uint64_t total)
 static int load_model(foray_engine *e, foray_error *err)
 {
     const foray_config *c = &e->config;
+    const bool automatic = strcmp(c->spec, "auto") == 0 && !c->draft_model;
     model_options o = { .lanes = device_lanes(e->device),
                         .page_rows = ENGINE_PAGE_ROWS,
                         .act_quant = strcmp(c->act_quant, "model") == 0,
-                        .drafter = strcmp(c->spec, "auto") == 0 || strcmp(c->spec, "nextn") == 0,
+                        .drafter = automatic || strcmp(c->spec, "nextn") == 0,
                         .progress = load_progress,
                         .user = &e->config };
     return model_load(e->file, &o, &e->model, err);
@@ -145,14 +146,17 @@ static int choose_thinking(foray_engine *e, foray_error *err)
     return 0;
 }
 
+bool engine_has_tokens(const model_file *f)
+{
+    size_t bytes;
+    return model_file_get_kind(f) == MODEL_FILE_GGUF ? model_file_array(f, "tokenizer.ggml.tokens", &bytes)
+                                                     : model_file_tokenizer_json(f, &bytes) != NULL;
+}
+
 /* Before the weights are read, so that what is missing is said at once. */
 static int open_text(foray_engine *e, foray_error *err)
 {
-    size_t bytes;
-    bool has_tokens = model_file_get_kind(e->file) == MODEL_FILE_GGUF
-                          ? model_file_array(e->file, "tokenizer.ggml.tokens", &bytes)
-                          : model_file_tokenizer_json(e->file, &bytes) != NULL;
-    if (has_tokens) {
+    if (engine_has_tokens(e->file)) {
         int rc = tokenizer_load(e->file, &e->tokenizer, err);
         if (rc != 0)
             return rc;

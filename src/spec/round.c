@@ -410,6 +410,7 @@ int round_run(round_loop *r, round_times *times, foray_error *err)
         rc = event_sync(r->done, err);
     if (rc != 0) {
         stream_sync(r->stream, NULL); /* whatever was launched must not outlive its inputs */
+        fork_drain(r->fork);
         return rc;
     }
     r->times.returned = clock_fast_ns();

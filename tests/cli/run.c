@@ -224,6 +224,10 @@ static void what_cannot_be_done_fails_with_thing_and_place(void **state)
     fputs("GGUF", f);
     fclose(f);
     assert_refused(RUN(NULL, "run", "-q", "-m", "/nonexistent.gguf", "-p", "x"), 1, "/nonexistent.gguf");
+    assert_refused(RUN(NULL, "run", "-q", "-m", model, "--draft-model", "/nonexistent.gguf", "-p", "x"), 1,
+                   "/nonexistent.gguf");
+    assert_refused(RUN(NULL, "run", "-q", "-m", model, "--draft-model", "smollm2", "-p", "x"), 1,
+                   "foray model smollm2");
     assert_refused(RUN(NULL, "run", "-q", "-m", broken, "-p", "x"), 1, "broken.gguf");
     assert_refused(RUN(NULL, "run", "-q", "-m", model, "-p", prompt), 1, "512");
     assert_refused(RUN(NULL, "run", "-q", "-m", model, "-f", "/nonexistent.txt"), 1, "/nonexistent.txt");

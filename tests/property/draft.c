@@ -97,6 +97,26 @@ static void models_of_two_families_go_together(void **state)
     same_text(sparse, sparse, true);
 }
 
+/* Another model drafts: the NextN layer costs neither weights nor cache. */
+static void a_drafter_that_is_not_used_is_not_loaded(void **state)
+{
+    (void)state;
+    foray_config c = { .model = sparse, .spec = "off", .threads = 1, .context = CONTEXT };
+    uint64_t weights[3], cached[3];
+    for (int i = 0; i < 3; i++) {
+        foray_engine *e = engine_open_path(sparse, c);
+        weights[i] = foray_engine_info(e).weight_bytes;
+        cached[i] = foray_engine_info(e).cache_bytes;
+        assert_string_equal(foray_engine_info(e).spec, i == 0 ? "off" : i == 1 ? "nextn" : "draft");
+        foray_close(e);
+        c.spec = "auto";
+        c.draft_model = i == 1 ? sparse : NULL;
+    }
+    assert_true(weights[1] > weights[0] && cached[1] > cached[0]);
+    assert_int_equal(weights[2], weights[0]);
+    assert_int_equal(cached[2], cached[0]);
+}
+
 /* ---- left out of most rounds ---- */
 
 typedef struct {
@@ -225,6 +245,7 @@ int main(void)
         cmocka_unit_test(a_model_that_drafts_for_itself_is_never_wrong),
         cmocka_unit_test(another_model_changes_no_token),
         cmocka_unit_test(models_of_two_families_go_together),
+        cmocka_unit_test(a_drafter_that_is_not_used_is_not_loaded),
         cmocka_unit_test(what_is_owed_is_read_in_parts_and_drafts_stand_again),
         cmocka_unit_test(models_that_do_not_fit_are_refused_by_what_differs),
         cmocka_unit_test(a_drafter_with_more_tokens_proposes_none_of_them),

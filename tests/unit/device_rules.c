@@ -12,6 +12,7 @@
 #include "device/cpu/hooks.h"
 
 #include "base/mem.h"
+#include "device/fork.h"
 
 typedef struct {
     device *d;
@@ -374,6 +375,31 @@ static void a_fork_must_join(void **state)
     close_bench(&b);
 }
 
+/* What follows a failure between fork_begin and fork_join: main is empty, the side is not. */
+static void a_drain_waits_for_sides_that_never_joined(void **state)
+{
+    (void)state;
+    static const char *const names[] = { "left", "right" };
+    bench b = open_bench(1);
+    fork_streams *f;
+    stream *side;
+    int value[2] = { 0 };
+    assert_int_equal(fork_create(b.d, names, 2, &f, &b.err), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(fork_begin(f, i, b.main, &side, &b.err), 0);
+        launch(side, add_one, &value[i]);
+        launch(side, add_one, &value[i]);
+    }
+    assert_int_equal(stream_sync(b.main, NULL), 0);
+    assert_true(value[0] < 2 || value[1] < 2);
+    fork_drain(f);
+    assert_int_equal(value[0], 2);
+    assert_int_equal(value[1], 2);
+    fork_drain(NULL);
+    fork_destroy(f);
+    close_bench(&b);
+}
+
 static void a_capture_begins_and_ends_once_on_one_stream(void **state)
 {
     (void)state;
@@ -625,6 +651,7 @@ int main(void)
         cmocka_unit_test(work_that_was_never_waited_for_is_done_at_close),
         cmocka_unit_test(forbidden_calls_name_themselves_and_break_the_capture),
         cmocka_unit_test(a_fork_must_join),
+        cmocka_unit_test(a_drain_waits_for_sides_that_never_joined),
         cmocka_unit_test(a_capture_begins_and_ends_once_on_one_stream),
         cmocka_unit_test(other_streams_work_while_one_is_captured),
         cmocka_unit_test(an_event_of_a_capture_stands_for_no_time),
