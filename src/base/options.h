@@ -60,13 +60,13 @@ typedef enum {
     OPT_ROWS,        /* bench */
     OPT_REQUESTS,    /* bench */
     OPT_ROOFLINE,    /* bench */
-    OPT_AB,
-    OPT_FORMAT,  /* trace */
-    OPT_RULES,   /* trace */
-    OPT_REPORT,  /* trace */
-    OPT_OVERLAY, /* trace */
-    OPT_DIFF,    /* trace */
-    OPT_STEP,    /* trace */
+    OPT_AB,          /* bench */
+    OPT_FORMAT,      /* trace */
+    OPT_RULES,       /* trace */
+    OPT_REPORT,      /* trace */
+    OPT_OVERLAY,     /* trace */
+    OPT_DIFF,        /* trace */
+    OPT_STEP,        /* trace */
     OPT_CONTEXT,
     OPT_THREADS,
     OPT_ISA,

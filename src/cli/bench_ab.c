@@ -125,7 +125,7 @@ static int open_side(side *s, int requests, foray_error *err)
     return rc;
 }
 
-/* "multi-stream-rows: off, 64". Returns how many options differ. */
+/* "--multi-stream-rows: off, 64". Returns how many options differ. */
 static int put_differences(const side *s, buf *out)
 {
     const char *names[OPT_COUNT], *a[OPT_COUNT], *b[OPT_COUNT];

@@ -527,7 +527,7 @@ int cmd_bench(const options *o)
     b.reps = b.reps < BENCH_MOST_SAMPLES ? b.reps : BENCH_MOST_SAMPLES;
     b.rows = mem_alloc_zeroed(MEM_GENERAL, bytes);
     int rc = b.rows ? 0 : fail(&err, FORAY_ENOMEM, "bench: no memory");
-    setup_warn_spec(o);
+    setup_warn_unused(o);
     if (rc == 0 && options_has(o, OPT_AB))
         rc = bench_ab(o, &text, &err);
     else if (rc == 0) {

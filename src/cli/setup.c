@@ -68,7 +68,7 @@ static void warn_unused(const options *o, option_id id, const char *name, const 
         log_warning("--%s has no effect: %s", name, why);
 }
 
-void setup_warn_spec(const options *o)
+void setup_warn_unused(const options *o)
 {
     if (!spec_may_be(o, "draft"))
         warn_unused(o, OPT_DRAFT_MODEL, "draft-model", "--spec names another drafter");
@@ -130,7 +130,7 @@ int setup_open(const options *o, foray_input input, foray_engine **out, foray_er
     if ((rc = foray_open(&config, &engine, err)))
         goto done;
     announce(engine);
-    setup_warn_spec(o);
+    setup_warn_unused(o);
     warn_sampling(o, engine);
     if (options_has(o, OPT_STEPS) && (rc = foray_steps_open(engine, options_string(o, OPT_STEPS), err))) {
         foray_close(engine);

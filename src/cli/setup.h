@@ -10,8 +10,8 @@
  * lies in a buffer that the next call fills. */
 int setup_config(const options *o, const char *path, foray_config *out, foray_error *err);
 
-/* Warns of options about speculation that --spec off leaves without effect, a line for each. */
-void setup_warn_spec(const options *o);
+/* Warns of options that --spec or --graph leaves without effect, a line for each. */
+void setup_warn_unused(const options *o);
 
 /* Finds the model and opens it with progress on a terminal; says on stderr what was opened (not with -q), warns of
  * options that others leave without effect, and opens the steps file where one is asked for. *out is owned: foray_close. */

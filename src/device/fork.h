@@ -19,6 +19,8 @@ typedef struct fork_streams fork_streams;
 int fork_create(device *d, const char *const *names, int sides, fork_streams **out, foray_error *err);
 void fork_destroy(fork_streams *f);
 
+/* The side's stream, for the branch; main goes on meanwhile. Buffers that both write, or that one writes and the other
+ * reads, need an edge. *out is left alone on an error. */
 int fork_begin(fork_streams *f, int side, stream *main, stream **out, foray_error *err);
 int fork_join(fork_streams *f, int side, stream *main, foray_error *err);
 

@@ -1,7 +1,8 @@
 /* engine.h: what stands behind foray.h: one model, one device, its cache, its round and its requests.
  *
- * Files: open.c builds and takes down, graphs.c captures, text.c turns text into ids, steps.c runs requests, records.c writes what
- * was recorded, score.c runs the model without a request, timing.c measures it. Only this room includes this header.
+ * Files: open.c builds and takes down, draft.c opens the drafter's model, graphs.c captures, text.c turns text into ids,
+ * steps.c runs requests, records.c writes what was recorded, score.c runs the model without a request, timing.c
+ * measures it. Only this room includes this header.
  * Threads: one at a time per engine.
  */
 #ifndef FORAY_ENGINE_ENGINE_H

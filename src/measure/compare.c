@@ -73,8 +73,8 @@ static int order_rank(int n, double *tail)
     return r > 0 ? r : 1; /* too few samples: the whole range */
 }
 
-/* What stands in pairs, thinned and sorted, as its median with the interval. */
-static compare_difference of_sorted(double *values, int m)
+/* The median of one value for each pair, with its interval. Sorts them. */
+static compare_difference summarise_pairs(double *values, int m)
 {
     double tail;
     qsort(values, (size_t)m, sizeof values[0], by_value);
@@ -93,7 +93,7 @@ compare_ratio compare_pairs(const double *a, const double *b, int n)
         const size_t at = (size_t)i * (size_t)n / (size_t)m;
         ratios[i] = a[at] / b[at];
     }
-    const compare_difference d = of_sorted(ratios, m);
+    const compare_difference d = summarise_pairs(ratios, m);
     return (
         compare_ratio) { .ratio = d.difference, .low = d.low, .high = d.high, .confidence = d.confidence };
 }
@@ -106,5 +106,5 @@ compare_difference compare_differences(const double *a, const double *b, int n)
         const size_t at = (size_t)i * (size_t)n / (size_t)m;
         differences[i] = a[at] - b[at];
     }
-    return of_sorted(differences, m);
+    return summarise_pairs(differences, m);
 }

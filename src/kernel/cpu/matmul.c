@@ -50,8 +50,8 @@ static bool has_dot(const packed_weight *w)
 }
 
 /* Ranges of a matrix's weights. Few rows: of the size above (what has to be widened takes as long as f32 would), in
- * multiples of four where there are many. Many rows: larger ones, so that a block of rows is not fetched again and again for a few weights each; there
- * are blocks enough to share. */
+ * multiples of four where there are many. Many rows: larger ones, so that a block of rows is not fetched again and
+ * again for a few weights each; there are blocks enough to share. */
 static int wanted_tiles(const packed_weight *w, int rows, int row_blocks)
 {
     const size_t small_bytes = has_dot(w) ? w->bytes : sizeof(float) * (size_t)w->rows * (size_t)w->cols;
