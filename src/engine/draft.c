@@ -28,13 +28,17 @@ static int check_tokens(const foray_engine *e, const tokenizer *other, foray_err
     return 0;
 }
 
-/* Before its weights are read. */
-static int check_vocabulary(foray_engine *e, foray_error *err)
+int engine_find_draft(foray_engine *e, foray_error *err)
 {
+    if (!e->config.draft_model)
+        return fail(err, FORAY_EUSAGE, "--spec draft: which model drafts? (--draft-model MODEL)");
+    int rc = model_file_open(e->config.draft_model, &e->draft_file, err);
+    if (rc != 0)
+        return rc;
     if (!engine_has_tokens(e->draft_file) || !e->tokenizer)
         return 0; /* ids only: their numbers are all that can be compared */
     tokenizer *other;
-    int rc = tokenizer_load(e->draft_file, &other, err);
+    rc = tokenizer_load(e->draft_file, &other, err);
     if (rc != 0)
         return rc;
     rc = check_tokens(e, other, err);
@@ -48,11 +52,7 @@ static int load(foray_engine *e, foray_error *err)
     model_options o = { .lanes = device_lanes(e->device),
                         .page_rows = ENGINE_PAGE_ROWS,
                         .act_quant = strcmp(c->act_quant, "model") == 0 };
-    int rc = model_file_open(c->draft_model, &e->draft_file, err);
-    if (rc == 0)
-        rc = check_vocabulary(e, err);
-    if (rc == 0)
-        rc = model_load(e->draft_file, &o, &e->draft_model, err);
+    int rc = model_load(e->draft_file, &o, &e->draft_model, err);
     if (rc != 0)
         return rc;
     const model_info *mine = &e->model->info, *theirs = &e->draft_model->info;
@@ -69,8 +69,6 @@ static int load(foray_engine *e, foray_error *err)
 
 int engine_open_draft(foray_engine *e, foray_error *err)
 {
-    if (!e->config.draft_model)
-        return fail(err, FORAY_EUSAGE, "--spec draft: which model drafts? (--draft-model MODEL)");
     int rc = load(e, err);
     if (rc != 0)
         return rc;

@@ -56,7 +56,10 @@ struct foray_engine {
 
 /* open.c: whether a model's files bring a tokenizer. */
 bool engine_has_tokens(const model_file *f);
-/* draft.c: opens the model that --draft-model names, sees whether it fits, and makes it the drafter. */
+/* draft.c: opens the files of the model that drafts and sees whether it speaks the target's vocabulary: before the
+ * weights of either are read. */
+int engine_find_draft(foray_engine *e, foray_error *err);
+/* draft.c: loads that model, sees whether it is large enough, and makes it the drafter. */
 int engine_open_draft(foray_engine *e, foray_error *err);
 /* text.c: whether the model's files have what such input needs. EUNSUPPORTED says what is missing. */
 int engine_check_input(const foray_engine *e, foray_input input, foray_error *err);

@@ -19,10 +19,16 @@ static void load_progress(void *user, uint64_t done, uint64_t total)
         c->progress(c->progress_user, "packing weights", done, total);
 }
 
+/* Whether another model drafts. */
+static bool wants_draft(const foray_config *c)
+{
+    return strcmp(c->spec, "draft") == 0 || (strcmp(c->spec, "auto") == 0 && c->draft_model);
+}
+
 static int load_model(foray_engine *e, foray_error *err)
 {
     const foray_config *c = &e->config;
-    const bool automatic = strcmp(c->spec, "auto") == 0 && !c->draft_model;
+    const bool automatic = strcmp(c->spec, "auto") == 0 && !wants_draft(c);
     model_options o = { .lanes = device_lanes(e->device),
                         .page_rows = ENGINE_PAGE_ROWS,
                         .act_quant = strcmp(c->act_quant, "model") == 0,
@@ -120,7 +126,7 @@ static int open_drafter(foray_engine *e, foray_error *err)
     foray_config *c = &e->config;
     if (strcmp(c->spec, "off") == 0)
         return 0;
-    const char *own = c->draft_model ? "draft" : e->model->info.own_drafter;
+    const char *own = wants_draft(c) ? "draft" : e->model->info.own_drafter;
     const char *name = strcmp(c->spec, "auto") != 0 ? c->spec : own ? own : "ngram";
     int rc = strcmp(name, "nextn") == 0   ? open_nextn(e, err)
              : strcmp(name, "draft") == 0 ? engine_open_draft(e, err)
@@ -253,6 +259,8 @@ static int open_all(foray_engine *e, foray_error *err)
         e->config.threads = device_threads(e->device);
     if (rc == 0)
         rc = open_text(e, err);
+    if (rc == 0 && wants_draft(c))
+        rc = engine_find_draft(e, err);
     if (rc == 0)
         rc = load_model(e, err);
     if (rc == 0)

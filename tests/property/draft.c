@@ -196,14 +196,28 @@ static const char *with_another_token(void)
     return path;
 }
 
+static void count_call(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    (void)what;
+    (void)done;
+    (void)total;
+    ++*(int *)user;
+}
+
 static void models_that_do_not_fit_are_refused_by_what_differs(void **state)
 {
     (void)state;
     tiny_spec spec = tiny_default();
     foray_config c = { .model = target, .spec = "draft", .threads = 1, .context = CONTEXT };
+    int packed = 0;
+    c.progress = count_call;
+    c.progress_user = &packed;
     assert_refused(c, "--draft-model");
     c.draft_model = "/nowhere/model.gguf";
     assert_refused(c, "/nowhere/model.gguf");
+    c.draft_model = with_another_token();
+    assert_refused(c, "'~fillex400~' there and '~filler400~'");
+    assert_int_equal(packed, 0); /* before any weights are read */
     spec.context = 128;
     c.draft_model = tiny_gguf(&spec);
     assert_refused(c, "-c 128");
@@ -211,8 +225,7 @@ static void models_that_do_not_fit_are_refused_by_what_differs(void **state)
     spec.vocab = 400;
     c.draft_model = tiny_gguf(&spec);
     assert_refused(c, "it has 400 tokens");
-    c.draft_model = with_another_token();
-    assert_refused(c, "'~fillex400~' there and '~filler400~'");
+    assert_true(packed > 0);
 }
 
 /* Q03: rows of padding, which could win, are never proposed. */
