@@ -59,10 +59,11 @@ typedef struct {
     const char *isa;   /* "portable", "avx2", "avx512"; NULL: the best that the machine has */
     const char *spec;  /* "auto", "off", "ngram", "nextn", "draft", "script"; NULL: auto */
     const char
-        *draft_model;  /* a smaller model with the same vocabulary, for "draft"; named, "auto" is that */
-    int spec_tokens;   /* most draft tokens per round; 0: the drafter's own */
-    int spec_budget;   /* drafts to verify per request and round; 0: chosen by measured cost (auto) */
-    const char *graph; /* "auto" or "off"; NULL: auto */
+        *draft_model;   /* a smaller model with the same vocabulary, for "draft"; named, "auto" is that */
+    int spec_tokens;    /* most draft tokens per round; 0: the drafter's own */
+    int spec_budget;    /* drafts to verify per request and round; 0: chosen by measured cost (auto) */
+    const char *accept; /* which drafts stand: "coupled", "exact", "target"; NULL: coupled (docs/spec.md) */
+    const char *graph;  /* "auto" or "off"; NULL: auto */
     const char
         *graph_phases;     /* which replay graphs: "decode,verify,draft,draft-extend" or fewer; NULL: all */
     int graph_memory;      /* MB for captured graphs; what does not fit runs eagerly; 0: 32 */
@@ -92,6 +93,7 @@ typedef struct {
     const char *chat_format; /* NULL: none recognised */
     bool reasons;       /* a reply to a conversation begins inside its reasoning, which ends at </think> */
     const char *spec;   /* the drafter in use: "off", "ngram", … */
+    const char *accept; /* the rule in use: "coupled", … */
     const char *graphs; /* which phases replay captured graphs, and why others do not */
     int vocab, context, layers, threads;
     uint64_t weight_bytes, bytes_per_token, cache_bytes, graph_bytes;

@@ -47,6 +47,7 @@ typedef enum {
     OPT_DRAFT_MODEL,
     OPT_SPEC_TOKENS,
     OPT_SPEC_BUDGET,
+    OPT_ACCEPT,
     OPT_IDS,         /* score */
     OPT_LOGITS,      /* score */
     OPT_LOGITS_ROWS, /* score */

@@ -85,6 +85,10 @@ const option_row option_rows[OPT_COUNT] = {
     [OPT_SPEC_BUDGET] = { "spec-budget", NULL, KIND_INT, SECTION_SPEC, RUN | BENCH, .argument = "N", .low = 1,
                           .high = 15, .word = "auto", .fallback = "auto",
                           .help = "proposed tokens to verify in a step; auto: by measured cost, also none" },
+    [OPT_ACCEPT] = { "accept", NULL, KIND_CHOICE, SECTION_SPEC, RUN | BENCH, .argument = "RULE",
+                     .choices = "coupled|exact|target", .fallback = "coupled",
+                     .help = "which proposed tokens stand: coupled, target: those of the plain text; exact: "
+                             "min(1, p/q)" },
     [OPT_IDS] = { "ids", NULL, KIND_INTS, SECTION_TEXT, SCORE, .argument = "1,2,…", .low = 0, .high = INT_MAX,
                   .help = "score these token ids instead of a text" },
     [OPT_LOGITS] = { "logits", NULL, KIND_STRING, SECTION_OUTPUT, SCORE, .argument = "FILE",

@@ -164,7 +164,7 @@ static void json_speculation(const account *a, buf *out)
     put_verdict(a, &verdict);
     buf_puts(out, "\"speculative_decoding\":{\"kind\":");
     buf_json_string(out, a->drafter ? a->drafter : "off", strlen(a->drafter ? a->drafter : "off"));
-    buf_puts(out, ",\"accept\":\"coupled\"");
+    buf_printf(out, ",\"accept\":\"%s\"", a->accept);
     json_number(out, ",\"mean_acceptance_length\":", 1 + share(t->accepted, t->steps));
     json_number(out, ",\"draft_acceptance_rate\":", share(t->accepted, t->drafted));
     buf_puts(out, ",\"acceptance_histogram\":[");

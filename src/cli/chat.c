@@ -102,6 +102,7 @@ static int answer(conversation *c, const options *o, foray_engine *engine, foray
     if (!rc && !options_flag(o, OPT_QUIET)) {
         account a = { .g = &g,
                       .drafter = foray_engine_info(engine).spec,
+                      .accept = foray_engine_info(engine).accept,
                       .spec_tokens = options_int(o, OPT_SPEC_TOKENS),
                       .sampled = config.sampling.temperature > 0 };
         buf line = { 0 };

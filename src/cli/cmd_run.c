@@ -133,6 +133,7 @@ static int run_once(const options *o, foray_engine *engine, const buf *prompt, f
     }
     account a = { .g = &g,
                   .drafter = foray_engine_info(engine).spec,
+                  .accept = foray_engine_info(engine).accept,
                   .spec_tokens = options_int(o, OPT_SPEC_TOKENS),
                   .sampled = config.sampling.temperature > 0 };
     foray_error ignored;

@@ -78,6 +78,7 @@ int engine_open_draft(foray_engine *e, foray_error *err)
                              .slots = e->slots + 1,
                              .max_requests = e->slots,
                              .max_length = e->context,
-                             .max_rows = round_most_rows(e->config.prefill_chunk) };
+                             .max_rows = round_most_rows(e->config.prefill_chunk),
+                             .drawing = engine_drawing(e) };
     return draft_model_open(&d, &e->drafter, err);
 }

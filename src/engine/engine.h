@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "batch/batch.h"
 #include "observe/ring.h"
+#include "spec/chain.h"
 #include "text/chat.h"
 
 #ifdef FORAY_TORTURE
@@ -39,7 +40,8 @@ struct foray_engine {
     const chat_format *chat;
     buf system_default; /* what the template says when no system message is given; empty: none */
     cache *cache;
-    drafter *drafter;        /* NULL: off */
+    drafter *drafter; /* NULL: off */
+    accept_rule accept;
     buf graph_line;          /* which phases replay, for people */
     unsigned graph_families; /* config.graph_phases as bits 1 << graph_family */
     model_file *draft_file;
@@ -54,6 +56,8 @@ struct foray_engine {
     bool writes_steps;
 };
 
+/* open.c: how the engine's drafter is to draw. */
+chain_drawing engine_drawing(const foray_engine *e);
 /* open.c: whether a model's files bring a tokenizer. */
 bool engine_has_tokens(const model_file *f);
 /* draft.c: opens the files of the model that drafts and sees whether it speaks the target's vocabulary: before the

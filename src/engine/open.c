@@ -66,6 +66,7 @@ static int resolve(foray_config *c, foray_error *err)
     c->graph_memory = c->graph_memory ? c->graph_memory : ENGINE_GRAPH_MB;
     c->multi_stream_rows = c->multi_stream_rows ? c->multi_stream_rows : ENGINE_MULTI_STREAM_ROWS;
     c->spec = c->spec ? c->spec : "auto";
+    c->accept = c->accept ? c->accept : "coupled";
     c->thinking = c->thinking ? c->thinking : "auto";
     c->act_quant = c->act_quant ? c->act_quant : "model";
     if (strcmp(c->act_quant, "model") != 0 && strcmp(c->act_quant, "off") != 0)
@@ -106,6 +107,11 @@ static int resolve_context(foray_engine *e, foray_error *err)
     return 0;
 }
 
+chain_drawing engine_drawing(const foray_engine *e)
+{
+    return (chain_drawing) { .accept = e->accept, .most = e->config.spec_tokens };
+}
+
 static int open_nextn(foray_engine *e, foray_error *err)
 {
     const model_info *m = &e->model->info;
@@ -117,7 +123,8 @@ static int open_nextn(foray_engine *e, foray_error *err)
                        .cache = e->cache,
                        .slots = e->slots + 1,
                        .max_requests = e->slots,
-                       .max_rows = round_most_rows(e->config.prefill_chunk) };
+                       .max_rows = round_most_rows(e->config.prefill_chunk),
+                       .drawing = engine_drawing(e) };
     return nextn_open(&n, &e->drafter, err);
 }
 
@@ -209,6 +216,7 @@ static int open_round(foray_engine *e, foray_error *err)
                        .drafter = e->drafter,
                        .spec_tokens = c->spec_tokens,
                        .spec_budget = c->spec_budget ? c->spec_budget : -1,
+                       .accept = e->accept,
                        .max_requests = e->slots,
                        .prefill_chunk = c->prefill_chunk,
                        .multi_stream_rows = c->multi_stream_rows,
@@ -229,9 +237,9 @@ static int open_round(foray_engine *e, foray_error *err)
 static int keep_strings(foray_engine *e, foray_error *err)
 {
     foray_config *c = &e->config;
-    const char **strings[] = { &c->model,     &c->isa,           &c->spec,
-                               &c->graph,     &c->chat_template, &c->thinking,
-                               &c->act_quant, &c->draft_model,   &c->graph_phases };
+    const char **strings[] = { &c->model,       &c->isa,           &c->spec,     &c->accept,
+                               &c->graph,       &c->chat_template, &c->thinking, &c->act_quant,
+                               &c->draft_model, &c->graph_phases };
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
         if (*strings[i] && !(*strings[i] = arena_strndup(&e->memory, *strings[i], strlen(*strings[i]))))
             return fail(err, FORAY_ENOMEM, "no memory for an engine");
@@ -248,6 +256,8 @@ static int open_all(foray_engine *e, foray_error *err)
 {
     const foray_config *c = &e->config;
     int rc = keep_strings(e, err);
+    if (rc == 0)
+        rc = accept_rule_named(c->accept, &e->accept, err);
     if (rc == 0)
         rc = model_file_open(c->model, &e->file, err);
     if (rc == 0 && c->record)
@@ -343,6 +353,7 @@ foray_info foray_engine_info(const foray_engine *e)
                           .chat_format = e->chat ? chat_format_name(e->chat) : NULL,
                           .reasons = e->chat && chat_format_reasons(e->chat),
                           .spec = e->drafter ? e->drafter->name : "off",
+                          .accept = e->config.accept,
                           .vocab = m->vocab,
                           .context = e->context,
                           .layers = m->layers,

@@ -263,6 +263,8 @@ static void accesses_sample(access_list *l, const args_sample *a)
     access_add(l, a->history, rows * sizeof(sample_history), false);
     access_add(l, a->token, rows * sizeof(int32_t), true);
     access_add(l, a->logprob, rows * sizeof(float), true);
+    access_add(l, a->reads, 0, false);
+    access_add(l, a->writes, 0, true);
 }
 
 int kernel_accesses(kernel_id id, const kernel_args *args, kernel_access out[KERNEL_MAX_ACCESSES])

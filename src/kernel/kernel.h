@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/rng.h"
 #include "kernel/args_experts.h"
 #include "kernel/args_hyper.h"
 #include "kernel/args_sparse.h"
@@ -186,14 +187,18 @@ typedef struct {
     int32_t want_logprob;
 } sample_params;
 
-/* What a row's penalties see: the request's tokens so far, then the drafts in front of the row. The repeat penalty
- * looks at all of them, presence and frequency at what was generated. */
+/* What a row is told besides its logits. Penalties see the request's tokens so far, then the drafts in front of the row: the
+ * repeat penalty all of them, presence and frequency what was generated. Where the next draft is on trial (rule `exact`), the
+ * token is that draft or what replaces it, so that it has the row's distribution however the draft was drawn. */
 typedef struct {
     const int32_t *tokens; /* [count] committed */
     int32_t count;
     int32_t prompt;       /* the first so many were not generated */
-    const int32_t *draft; /* [draft_count] */
+    const int32_t *draft; /* [draft_count], and one more where that is on trial */
     int32_t draft_count;
+    bool trial;          /* of draft[draft_count] */
+    const float *drawn;  /* [vocab] the distribution it was drawn from; NULL: no other could have come */
+    float *distribution; /* [vocab] filled with the one that this row's token is drawn from, or NULL */
 } sample_history;
 
 /* token[row] = argmax over x of log p(x) + g(seed, position, x); ties go to the lowest id. */
@@ -205,8 +210,10 @@ typedef struct {
     const int32_t *position;            /* [rows] of the token being chosen */
     const sample_params *const *params; /* [rows] */
     const sample_history *history;      /* [rows] */
+    rng_use use;                        /* of g: RNG_GUMBEL, or RNG_DRAFT for noise of a drafter's own */
     int32_t *token;                     /* [rows] */
     float *logprob;                     /* [rows] of the chosen token under the raw logits, or NULL */
+    const void *reads, *writes;         /* the buffers of `drawn` and `distribution`, as in args_host */
 } args_sample;
 
 /* run(user), in stream order, on some worker. reads/writes are for the happens-before check only: each stands

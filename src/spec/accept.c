@@ -1,10 +1,23 @@
-/* accept.c: the coupled rule. See accept.h. */
+/* accept.c: rules and what stands. See accept.h. */
 #include "spec/accept.h"
 
-int accept_coupled(const int32_t *draft, const int32_t *target, int rows)
+#include <string.h>
+
+int accept_rule_named(const char *name, accept_rule *out, foray_error *err)
+{
+    static const char *const names[] = { "coupled", "exact", "target" };
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = (accept_rule)i;
+            return 0;
+        }
+    return fail(err, FORAY_EUSAGE, "--accept %s: no such rule (coupled, exact, target)", name);
+}
+
+int accept_drafts(const int32_t *draft, const int32_t *token, int rows)
 {
     int n = 0;
-    while (n < rows - 1 && target[n] == draft[n])
+    while (n < rows - 1 && token[n] == draft[n])
         n++;
     return n;
 }

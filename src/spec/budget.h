@@ -6,7 +6,8 @@
  *
  *      value(rows) = (requests + sum of survival of the chosen drafts) / cost(rows)
  *
- * Any signal may be used, because under `coupled` a text does not depend on what is chosen (design.md 4).
+ * Any signal may be used under `coupled` and `target`, where a text does not depend on what is chosen. Under `exact` it must
+ * not depend on how the drafts fell that it decides about: what drafters say of those is a round old, or of the text alone.
  * Now and then one draft more than that is verified, at doubling intervals and for at most 2 % of the time, so that
  * a class which once looked like a loss can be found to pay.
  * A drafter of the device (a chain) costs time of its own: per number of drafts, its rows before and behind the verify

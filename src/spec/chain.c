@@ -20,9 +20,11 @@ typedef struct {
     const sample_params **params; /* [max_requests] the request's, or of a first draft: */
     sample_params *first_params;  /* [max_requests] the same, and its probability too */
     sample_history *history;
+    float *drawn; /* [slots, most, vocab] what drafts were drawn from, rule `exact`; else NULL */
+    int most;
 
-    /* By slot: rows done, the draft that they gave, and how sure it was. */
-    int32_t *done, *first, *signal;
+    /* By slot: rows done, the draft that they gave, how sure it was, and the one before it. */
+    int32_t *done, *first, *signal, *lagged;
     size_t slot_bytes;
 
     /* Of the launch in progress. */
@@ -54,6 +56,19 @@ static void add_row(chain *d, int32_t id, int position, int slot)
             (row_span) { .first_row = i, .rows = 1, .slot = slot, .first_position = position };
 }
 
+/* Of the drafts of a slot. */
+static float *drawn_of(const chain *d, int slot)
+{
+    return d->drawn ? d->drawn + (size_t)slot * (size_t)d->most * (size_t)d->config.body->vocab : NULL;
+}
+
+/* How sure the drafter is, as far as the budget may know. A choice that saw this round's draft would prefer some tokens under
+ * `exact`; the draft before it is settled (dspark.md 3.3). */
+static int told_signal(const chain *d, int slot)
+{
+    return d->config.drawing.accept == ACCEPT_EXACT ? d->lagged[slot] : d->signal[slot];
+}
+
 /* The last row added gives draft number `drafted` of this member. */
 static void add_head(chain *d, plan_member *m, int drafted)
 {
@@ -73,6 +88,9 @@ static void add_head(chain *d, plan_member *m, int drafted)
                                        .prompt = s->prompt,
                                        .draft = m->draft.tokens,
                                        .draft_count = drafted };
+    assert(drafted < d->most);
+    if (d->drawn)
+        d->history[h].distribution = drawn_of(d, s->slot) + (size_t)drafted * (size_t)d->config.body->vocab;
     d->row[h] = m;
 }
 
@@ -111,9 +129,12 @@ static void run_draft_begin(void *user)
     for (int i = 0; i < d->plan->members; i++) {
         plan_member *m = &d->plan->member[i];
         m->draft.count = 0;
+        m->draft.drawn = NULL;
         if (m->draft_room == 0)
             continue;
-        m->draft.signal = d->signal[m->sequence->slot];
+        m->draft.signal = told_signal(d, m->sequence->slot);
+        m->draft.drawn = drawn_of(d, m->sequence->slot);
+        m->draft.drawn_stride = (size_t)d->config.body->vocab;
         m->draft.tokens[m->draft.count++] = d->first[m->sequence->slot];
     }
     d->step = 1;
@@ -161,8 +182,10 @@ static void run_extend_end(void *user)
 {
     chain *d = user;
     for (int h = 0; h < d->pass.count->heads; h++) {
-        d->first[d->head_slot[h]] = d->token[h];
-        d->signal[d->head_slot[h]] = signal_of(d->logprob[h]);
+        int slot = d->head_slot[h];
+        d->first[slot] = d->token[h];
+        d->lagged[slot] = d->signal[slot];
+        d->signal[slot] = signal_of(d->logprob[h]);
     }
 }
 
@@ -186,15 +209,18 @@ static int launch_body(chain *d, stream *s, int rows, int heads, bool from_self,
     if (rc == 0)
         rc = stream_launch(
             s, KERNEL_SAMPLE,
-            &(kernel_args) { .sample = { .rows = { .live = &d->pass.count->heads, .max = heads },
-                                         .logits = d->pass.logits,
-                                         .logits_stride = (size_t)b->model->info.vocab,
-                                         .vocab = b->vocab,
-                                         .position = d->sample_position,
-                                         .params = d->params,
-                                         .history = d->history,
-                                         .token = d->token,
-                                         .logprob = d->logprob } },
+            &(kernel_args) {
+                .sample = { .rows = { .live = &d->pass.count->heads, .max = heads },
+                            .logits = d->pass.logits,
+                            .logits_stride = (size_t)b->model->info.vocab,
+                            .vocab = b->vocab,
+                            .position = d->sample_position,
+                            .params = d->params,
+                            .history = d->history,
+                            .use = d->config.drawing.accept == ACCEPT_COUPLED ? RNG_GUMBEL : RNG_DRAFT,
+                            .writes = d->drawn,
+                            .token = d->token,
+                            .logprob = d->logprob } },
             err);
     return rc;
 }
@@ -240,7 +266,7 @@ static bool is_ready(const drafter *base, const sequence *s)
 
 static int signal_now(const drafter *base, const sequence *s)
 {
-    return ((const chain *)base)->signal[s->slot];
+    return told_signal((const chain *)base, s->slot);
 }
 
 static int owed(const drafter *base, const sequence *s)
@@ -253,7 +279,7 @@ static int owed(const drafter *base, const sequence *s)
 static void open_slot(drafter *base, int slot)
 {
     chain *d = (chain *)base;
-    d->done[slot] = d->signal[slot] = 0;
+    d->done[slot] = d->signal[slot] = d->lagged[slot] = 0;
 }
 
 static void destroy(drafter *base)
@@ -261,8 +287,8 @@ static void destroy(drafter *base)
     chain *d = (chain *)base;
     device *v = d->config.device;
     model_pass_destroy(d->config.body->model, v, &d->pass);
-    void *buffers[] = { d->head_slot, d->sample_position, d->token,  d->logprob,
-                        d->params,    d->first_params,    d->history };
+    void *buffers[] = { d->head_slot, d->sample_position, d->token,   d->logprob,
+                        d->params,    d->first_params,    d->history, d->drawn };
     pass_free_buffers(v, buffers, sizeof buffers / sizeof *buffers);
     mem_free(MEM_GENERAL, d->done, d->slot_bytes);
     d->config.body->destroy(d->config.body);
@@ -284,20 +310,43 @@ static int create_buffers(chain *d, foray_error *err)
     BUFFER(params, heads);
     BUFFER(first_params, heads);
     BUFFER(history, heads);
+    if (c->drawing.accept == ACCEPT_EXACT)
+        pass_buffer(c->device, "chain drawn", (size_t)c->slots * (size_t)d->most, (size_t)c->body->vocab,
+                    sizeof *d->drawn, &d->drawn, &rc, err);
+    d->base.drawn = d->drawn;
 #undef BUFFER
     return rc;
+}
+
+/* Before anything is allocated. */
+static int check_drawn(const chain_config *c, int most, foray_error *err)
+{
+    size_t bytes = sizeof(float) * (size_t)c->slots * (size_t)most * (size_t)c->body->vocab;
+    if (c->drawing.accept == ACCEPT_EXACT && bytes > CHAIN_MOST_DRAWN)
+        return fail(
+            err, FORAY_ELIMIT,
+            "--accept exact: %s would keep %.1f GB of probabilities, of %d drafts of %d requests over %d "
+            "tokens (fewer --spec-tokens or requests, or --accept target)",
+            c->body->name, (double)bytes / 1e9, most, c->slots, c->body->vocab);
+    return 0;
 }
 
 int chain_open(const chain_config *config, drafter **out, foray_error *err)
 {
     chain_body *body = config->body;
+    int most = config->drawing.most ? config->drawing.most : CHAIN_DEFAULT_TOKENS;
+    int refused = check_drawn(config, most, err);
+    if (refused != 0) {
+        body->destroy(body);
+        return refused;
+    }
     chain *d = mem_alloc_zeroed(MEM_GENERAL, sizeof *d);
     if (!d) {
         body->destroy(body);
         return fail(err, FORAY_ENOMEM, "drafter %s: no memory", body->name);
     }
     *d = (chain) { .base = { .name = body->name,
-                             .default_tokens = 3,
+                             .default_tokens = CHAIN_DEFAULT_TOKENS,
                              .draft_now = draft_now,
                              .extend_now = extend_now,
                              .is_ready = is_ready,
@@ -306,7 +355,8 @@ int chain_open(const chain_config *config, drafter **out, foray_error *err)
                              .open_slot = open_slot,
                              .destroy = destroy },
                    .config = *config,
-                   .slot_bytes = 3 * sizeof(int32_t) * (size_t)config->slots };
+                   .most = most,
+                   .slot_bytes = 4 * sizeof(int32_t) * (size_t)config->slots };
     /* What one request can owe after a pause must fit where there is a window: its rows are made from its start on. */
     int least = plan_tier(body->window + DRAFT_MAX + 2);
     d->base.most_extended = config->max_rows > least ? config->max_rows : least;
@@ -318,6 +368,7 @@ int chain_open(const chain_config *config, drafter **out, foray_error *err)
     }
     d->first = d->done + config->slots;
     d->signal = d->first + config->slots;
+    d->lagged = d->signal + config->slots;
     *out = &d->base;
     return 0;
 }

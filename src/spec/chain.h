@@ -16,8 +16,11 @@
 #define FORAY_SPEC_CHAIN_H
 
 #include "model/model.h"
+#include "spec/accept.h"
 #include "spec/drafter.h"
 #include "spec/plan.h"
+
+enum { CHAIN_DEFAULT_TOKENS = 3 };
 
 /* What makes the rows. */
 typedef struct chain_body {
@@ -34,14 +37,24 @@ typedef struct chain_body {
     void (*destroy)(struct chain_body *b);
 } chain_body;
 
+/* How drafts are drawn. Under `exact` the distribution of each one is kept until it has been on trial: slots x most x vocabulary
+ * floats. */
+typedef struct {
+    accept_rule accept;
+    int most; /* drafts per request and round; 0: CHAIN_DEFAULT_TOKENS */
+} chain_drawing;
+
+#define CHAIN_MOST_DRAWN ((size_t)1 << 30)
+
 typedef struct {
     device *device;
     chain_body *body; /* the drafter's from chain_open on, whether or not that succeeds */
     int slots, max_requests, max_length;
     int max_rows; /* of one extend, or more where a window needs it */
+    chain_drawing drawing;
 } chain_config;
 
-/* *out is owned: (*out)->destroy. */
+/* *out is owned: (*out)->destroy. ELIMIT: distributions of drafts (rule `exact`) that take more than CHAIN_MOST_DRAWN bytes. */
 int chain_open(const chain_config *config, drafter **out, foray_error *err);
 
 #endif

@@ -60,6 +60,7 @@ int draft_model_open(const draft_model_config *config, drafter **out, foray_erro
                        .slots = config->slots,
                        .max_requests = config->max_requests,
                        .max_length = config->max_length,
-                       .max_rows = config->max_rows };
+                       .max_rows = config->max_rows,
+                       .drawing = config->drawing };
     return chain_open(&c, out, err);
 }

@@ -16,6 +16,7 @@ typedef struct {
     int vocab;          /* ids that both models have */
     int slots, max_requests, max_length;
     int max_rows;
+    chain_drawing drawing;
 } draft_model_config;
 
 /* *out is owned: (*out)->destroy. */

@@ -22,6 +22,9 @@ typedef struct {
     int32_t count;             /* 0 … max: may be none */
     int32_t tokens[DRAFT_MAX]; /* [count] */
     int32_t signal;            /* 0 … DRAFT_SIGNALS - 1, higher is surer */
+    /* What each was drawn from, drawn_stride probabilities apart; NULL: no other token could have come. */
+    const float *drawn;
+    size_t drawn_stride;
 } draft;
 
 struct round_plan;
@@ -43,7 +46,8 @@ typedef struct drafter {
     bool (*is_ready)(const struct drafter *d, const sequence *s);  /* could draft for s now */
     int (*signal_now)(const struct drafter *d, const sequence *s); /* the signal of those drafts */
     int (*owed)(const struct drafter *d, const sequence *s);       /* rows before it is ready */
-    int most_extended;                                             /* rows that one extend can make */
+    const float *drawn; /* the device buffer in which drafts have theirs; NULL: they have none */
+    int most_extended;  /* rows that one extend can make */
     void (*open_slot)(struct drafter *d,
                       int slot); /* the slot begins a new text, or an earlier place of one */
 

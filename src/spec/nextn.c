@@ -75,6 +75,7 @@ int nextn_open(const nextn_config *config, drafter **out, foray_error *err)
                        .slots = config->slots,
                        .max_requests = config->max_requests,
                        .max_length = cache_max_length(config->cache),
-                       .max_rows = config->max_rows };
+                       .max_rows = config->max_rows,
+                       .drawing = config->drawing };
     return chain_open(&c, out, err);
 }

@@ -18,6 +18,7 @@ typedef struct {
     const model *model; /* with a NextN layer */
     cache *cache;
     int slots, max_requests, max_rows; /* as of chain_config */
+    chain_drawing drawing;
 } nextn_config;
 
 /* *out is owned: (*out)->destroy. Everything in the config is borrowed as long. */

@@ -44,6 +44,7 @@ static void run_draft(void *user)
     for (int i = 0; i < p->members && r->config.drafter->propose; i++) {
         plan_member *m = &p->member[i];
         m->draft.count = 0;
+        m->draft.drawn = NULL;
         if (m->draft_room > 0)
             r->config.drafter->propose(r->config.drafter, m->sequence, m->draft_room, &m->draft);
     }
@@ -101,6 +102,8 @@ static void describe_heads(round_loop *r)
                 .prompt = s->prompt,
                 .draft = m->draft.tokens,
                 .draft_count = j,
+                .trial = r->config.accept == ACCEPT_EXACT && j < m->keep,
+                .drawn = m->draft.drawn ? m->draft.drawn + (size_t)j * m->draft.drawn_stride : NULL,
             };
         }
     }
@@ -130,7 +133,7 @@ static void run_accept(void *user)
         if (m->first_head < 0)
             continue;
         const int32_t *target = r->token + m->first_head;
-        m->accepted = accept_coupled(m->draft.tokens, target, m->keep + 1);
+        m->accepted = accept_drafts(m->draft.tokens, target, m->keep + 1);
         m->committed = sequence_append(s, target, m->accepted + 1);
         s->computed = s->count - 1; /* accepted drafts have their entries, the newest token has none */
     }
@@ -197,7 +200,8 @@ static int launch_verify(round_loop *r, int slots, int rows, int heads, foray_er
                                          .params = r->params,
                                          .history = r->history,
                                          .token = r->token,
-                                         .logprob = r->logprob } },
+                                         .logprob = r->logprob,
+                                         .reads = c->drafter ? c->drafter->drawn : NULL } },
             err);
     if (rc == 0)
         rc = launch_host(r, "accept", run_accept, r->token, NULL, err);

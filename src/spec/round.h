@@ -13,6 +13,7 @@
 #define FORAY_SPEC_ROUND_H
 
 #include "model/model.h"
+#include "spec/accept.h"
 #include "spec/budget.h"
 #include "spec/plan.h"
 #include "spec/route.h"
@@ -34,6 +35,7 @@ typedef struct {
     cache *cache;
     drafter *drafter;             /* NULL: plain decoding. Borrowed */
     int spec_tokens, spec_budget; /* most drafts per request; -1: by measured cost */
+    accept_rule accept;           /* what a drafter of the device was opened for */
     int max_requests, prefill_chunk;
     int multi_stream_rows; /* decode and verify passes of so many rows use the model's side streams */
     route_rules rules;     /* which phases replay graphs */

@@ -385,13 +385,13 @@ static void options_that_others_turn_off_are_warned_of(void **state)
 {
     (void)state;
     static const char *const sampling[] = { "--top-k", "--top-p", "--min-p", "--seed" };
-    static const char *const drafts[] = { "--spec-tokens", "--spec-budget" };
+    static const char *const drafts[] = { "--spec-tokens", "--spec-budget", "--accept" };
     assert_warned(RUN(NULL, "run", "-m", model, "-p", "x", "-n", "2", "-q", "--temp", "0", "--top-k", "5",
                       "--top-p", ".5", "--min-p", ".1", "-s", "1"),
                   sampling, 4);
     assert_warned(RUN(NULL, "run", "-m", model, "-p", "x", "-n", "2", "-q", "--spec", "off", "--spec-tokens",
-                      "3", "--spec-budget", "2"),
-                  drafts, 2);
+                      "3", "--spec-budget", "2", "--accept", "exact"),
+                  drafts, 3);
     assert_warned(RUN(NULL, "run", "-m", model, "-p", "x", "-n", "2", "-q", "--temp", "1", "--top-k", "5",
                       "-s", "1", "--spec-tokens", "3"),
                   NULL, 0);

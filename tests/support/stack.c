@@ -23,7 +23,8 @@ static void open_drafter(stack *s)
                        .cache = s->cache,
                        .slots = c->slots,
                        .max_requests = c->slots,
-                       .max_rows = round_most_rows(c->prefill_chunk) };
+                       .max_rows = round_most_rows(c->prefill_chunk),
+                       .drawing = { .most = c->spec_tokens } };
     check(strcmp(c->drafter, "nextn") == 0 ? nextn_open(&n, &s->drafter, &err)
                                            : drafter_open(c->drafter, &s->drafter, &err),
           &err);

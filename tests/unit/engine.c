@@ -50,6 +50,7 @@ static void settings_that_cannot_be_are_refused_by_name(void **state)
         { { .spec_tokens = 16 }, FORAY_EUSAGE, "--spec-tokens 16" },
         { { .spec_tokens = -1 }, FORAY_EUSAGE, "--spec-tokens -1" },
         { { .spec_budget = 16 }, FORAY_EUSAGE, "--spec-budget 16" },
+        { { .accept = "best" }, FORAY_EUSAGE, "--accept best" },
         { { .context = -1 }, FORAY_EUSAGE, "negative" },
         { { .threads = -1 }, FORAY_EUSAGE, "negative" },
         { { .prefill_chunk = -1 }, FORAY_EUSAGE, "negative" },

@@ -520,7 +520,7 @@ static void noise_is_gumbel_and_below_its_bound(void **state)
     enum { N = 1 << 16 };
     const sample_params p = plain(3);
     for (int i = 0; i < N; i++) {
-        const double g = (double)sample_noise(&p, 17, i);
+        const double g = (double)sample_noise(&p, 17, RNG_GUMBEL, i);
         sum += g;
         squares += g * g;
     }
@@ -562,7 +562,7 @@ static void equal_scores_go_to_the_lowest_id(void **state)
     const float z[2] = { -1.0f, 0.0f };
     for (int i = 0; i < 3; i++) {
         const sample_params p = plain(seeds[i]);
-        assert_true(-1.0f + sample_noise(&p, 0, 0) == sample_noise(&p, 0, 1));
+        assert_true(-1.0f + sample_noise(&p, 0, RNG_GUMBEL, 0) == sample_noise(&p, 0, RNG_GUMBEL, 1));
         assert_int_equal(draw_everywhere(z, 2, p, no_history, 0).token, 0);
     }
 }

@@ -13,18 +13,18 @@ static void drafts_stand_up_to_the_first_difference(void **state)
 {
     (void)state;
     const int32_t target[] = { 5, 6, 0, 8 };
-    assert_int_equal(accept_coupled((int32_t[]) { 5, 6, 0 }, target, 4), 3);
-    assert_int_equal(accept_coupled((int32_t[]) { 5, 6, 1 }, target, 4), 2);
-    assert_int_equal(accept_coupled((int32_t[]) { 5, 9, 0 }, target, 4), 1);
-    assert_int_equal(accept_coupled((int32_t[]) { 4, 6, 0 }, target, 4), 0);
-    assert_int_equal(accept_coupled(NULL, target, 1), 0);
+    assert_int_equal(accept_drafts((int32_t[]) { 5, 6, 0 }, target, 4), 3);
+    assert_int_equal(accept_drafts((int32_t[]) { 5, 6, 1 }, target, 4), 2);
+    assert_int_equal(accept_drafts((int32_t[]) { 5, 9, 0 }, target, 4), 1);
+    assert_int_equal(accept_drafts((int32_t[]) { 4, 6, 0 }, target, 4), 0);
+    assert_int_equal(accept_drafts(NULL, target, 1), 0);
 }
 
 /* Id 0 past the last draft must not count as a draft that stood (cases.md P04). */
 static void nothing_is_compared_past_the_last_draft(void **state)
 {
     (void)state;
-    assert_int_equal(accept_coupled((int32_t[]) { 7, 0, 0 }, (int32_t[]) { 7, 0, 0, 0 }, 2), 1);
+    assert_int_equal(accept_drafts((int32_t[]) { 7, 0, 0 }, (int32_t[]) { 7, 0, 0, 0 }, 2), 1);
 }
 
 static sequence sequence_of(int32_t *tokens, int count, int limit)

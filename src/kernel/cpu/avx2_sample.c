@@ -213,7 +213,7 @@ static int pass_choose(const float *z, int n, const float *block, const sample_s
     const philox_lanes philox = spread(&keys);
     const __m256 max = _mm256_set1_ps(scan->max);
     int best = scan->first;
-    float best_score = sample_noise(scan->params, scan->position, best);
+    float best_score = sample_noise(scan->params, scan->position, scan->use, best);
     sample_bound bound = sample_bound_at(scan, best_score);
     for (int i = 0; i < n; i += 32) {
         if ((block[i / SAMPLE_BLOCK] - scan->max) * scan->scale + SAMPLE_NOISE_MAX < best_score)

@@ -19,6 +19,7 @@ enum { SAMPLE_BLOCK = 64 }; /* logits per block maximum; a multiple of 32 */
 typedef struct {
     const sample_params *params;
     int32_t position;
+    rng_use use;      /* of the noise */
     int first;        /* the lowest id whose logit is max */
     float max, scale; /* y = (z - max) * scale */
     uint64_t last;    /* the filter: keys up to this and y from `least` up are admitted; `first` always is */
@@ -42,7 +43,7 @@ static inline sample_bound sample_bound_at(const sample_scan *scan, float best)
     return (sample_bound) { scan->scale * unit, 0x1p23f * (127 + 31) - best * unit + slack };
 }
 
-/* What the first rounds of Philox-4x32 over counters (position, RNG_GUMBEL, 0, group) come to: everything
+/* What the first rounds of Philox-4x32 over counters (position, use, 0, group) come to: everything
  * that does not depend on the group. After round 3:
  *   b = M1 * (low32)(group ^ mix), c0 = high32(b) ^ key0, a = M0 * c0, then
  *   state = { low32(b) ^ after0, after1, high32(a) ^ after2, low32(a) } */
@@ -60,7 +61,7 @@ static inline sample_philox sample_philox_at(const sample_scan *scan)
         p.key[i][1] = (uint32_t)(seed >> 32) + i * 0xBB67AE85u;
     }
     const uint64_t first = (uint64_t)0xD2511F53u * (uint32_t)scan->position;
-    const uint32_t c0 = (uint32_t)RNG_GUMBEL ^ p.key[0][0], c3 = (uint32_t)first;
+    const uint32_t c0 = (uint32_t)scan->use ^ p.key[0][0], c3 = (uint32_t)first;
     p.mix = (uint32_t)(first >> 32) ^ p.key[0][1];
     const uint64_t second = (uint64_t)0xD2511F53u * c0;
     p.key0 = p.key[1][0];

@@ -1,6 +1,7 @@
 /* sample.c: logits to tokens, step by step as kernel/ref/sample.h states them: slow, obvious, and the oracle.
  *
- * Also holds the adjustment of logits, which is scalar everywhere because it touches few tokens.
+ * Also holds what is scalar everywhere: the adjustment of logits, which touches few tokens, and the trial of a draft,
+ * which mostly asks for two numbers.
  * One tile per row. Threads: tiles at once.
  */
 #include "kernel/ref/sample.h"
@@ -72,6 +73,41 @@ void sample_adjust(float *z, int vocab, const sample_params *p, const sample_his
     for (int i = 0; i < p->banned_count; i++)
         if (p->banned[i] >= 0 && p->banned[i] < vocab)
             z[p->banned[i]] = -INFINITY;
+}
+
+/* ---- a draft on trial ---- */
+
+int sample_try(const float *mass, float total, int vocab, const sample_params *p, const sample_history *h,
+               int32_t position)
+{
+    const int draft = h->draft[h->draft_count];
+    const float q = h->drawn ? h->drawn[draft] : 1.0f;
+    if (sample_uniform(p, position) * q < mass[draft] / total)
+        return draft;
+    int best = draft, group = -1;
+    float best_score = -INFINITY;
+    rng_block words = { { 0 } };
+    for (int i = 0; i < vocab; i++) {
+        const float left = mass[i] / total - (h->drawn ? h->drawn[i] : i == draft ? 1.0f : 0.0f);
+        if (!(left > 0))
+            continue;
+        if (i / 4 != group) {
+            group = i / 4;
+            words = rng_at(p->seed, (uint32_t)position, RNG_RECOVER, 0, (uint32_t)group);
+        }
+        const float score = vmath_log(left) + sample_gumbel(words.word[i % 4]);
+        if (score > best_score) {
+            best = i;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+void sample_keep(const float *mass, float total, int vocab, int token, float *distribution)
+{
+    for (int i = 0; i < vocab; i++)
+        distribution[i] = mass ? mass[i] / total : i == token ? 1.0f : 0.0f;
 }
 
 /* ---- one row ---- */
@@ -159,16 +195,28 @@ static int row_filter(sample_row *r, const sample_params *p)
     return keep;
 }
 
-static int row_choose(sample_row *r, const sample_params *p, int32_t position)
+/* The last key that step 6 leaves. */
+static uint64_t row_last(sample_row *r, const sample_params *p)
+{
+    const bool filtered = sample_has_top_k(p, r->vocab) || sample_has_top_p(p) || sample_has_min_p(p);
+    return filtered ? r->order[row_filter(r, p) - 1] : UINT64_MAX;
+}
+
+static void row_masses(const sample_row *r, uint64_t last, float *mass)
+{
+    for (int i = 0; i < r->vocab; i++)
+        mass[i] = sample_key(sample_clean(r->z[i]), i) <= last ? vmath_exp(row_y(r, i)) : 0.0f;
+}
+
+static int row_choose(const sample_row *r, const sample_params *p, int32_t position, rng_use use,
+                      uint64_t last)
 {
     int best = 0;
     float best_score = -INFINITY;
-    const bool filtered = sample_has_top_k(p, r->vocab) || sample_has_top_p(p) || sample_has_min_p(p);
-    const uint64_t last = filtered ? r->order[row_filter(r, p) - 1] : UINT64_MAX;
     for (int i = 0; i < r->vocab; i++) {
         if (row_y(r, i) == -INFINITY || sample_key(sample_clean(r->z[i]), i) > last)
             continue;
-        const float score = row_y(r, i) + sample_noise(p, position, i);
+        const float score = row_y(r, i) + sample_noise(p, position, use, i);
         if (score > best_score) {
             best = i;
             best_score = score;
@@ -192,10 +240,26 @@ static int sample_tiles(const kernel_args *args)
     return rows_live(args->sample.rows);
 }
 
-/* order | counts, raw: the last two lie behind it */
+/* order | counts | raw | masses */
 static size_t sample_scratch(const kernel_args *args)
 {
-    return (size_t)args->sample.vocab * (sizeof(uint64_t) + sizeof(int32_t) + sizeof(float));
+    return (size_t)args->sample.vocab * (sizeof(uint64_t) + sizeof(int32_t) + 2 * sizeof(float));
+}
+
+/* Steps 5 to 8 of a row that is neither greedy nor without a logit above -inf. */
+static int row_draw(sample_row *r, const args_sample *a, int row, float *mass)
+{
+    const sample_params *p = a->params[row];
+    const sample_history *h = &a->history[row];
+    r->scale = sample_scale(p);
+    const uint64_t last = row_last(r, p);
+    const float total = row_mass(r, last);
+    row_masses(r, last, mass);
+    const int token = h->trial ? sample_try(mass, total, r->vocab, p, h, a->position[row])
+                               : row_choose(r, p, a->position[row], a->use, last);
+    if (h->distribution)
+        sample_keep(mass, total, r->vocab, token, h->distribution);
+    return token;
 }
 
 static void sample_run(const kernel_args *args, int tile, void *scratch)
@@ -205,21 +269,20 @@ static void sample_run(const kernel_args *args, int tile, void *scratch)
     float *z = a->logits + (size_t)tile * a->logits_stride, *raw = z;
     sample_row r = { .z = z, .vocab = a->vocab, .order = scratch };
     int32_t *counts = (int32_t *)(void *)(r.order + a->vocab);
+    float *copy = (float *)(void *)(counts + a->vocab), *mass = copy + a->vocab;
     const bool want_logprob = a->logprob && p->want_logprob;
 
     if (sample_needs_adjust(p, &a->history[tile])) {
-        if (want_logprob) {
-            raw = (float *)(void *)(counts + a->vocab);
-            memcpy(raw, z, (size_t)a->vocab * sizeof(float));
-        }
+        if (want_logprob)
+            raw = memcpy(copy, z, (size_t)a->vocab * sizeof(float));
         sample_adjust(z, a->vocab, p, &a->history[tile], counts);
     }
     int token = row_argmax(z, a->vocab);
     r.max = sample_clean(z[token]);
-    if (!sample_is_greedy(p) && r.max > -INFINITY) {
-        r.scale = sample_scale(p);
-        token = row_choose(&r, p, a->position[tile]);
-    }
+    if (!sample_is_greedy(p) && r.max > -INFINITY)
+        token = row_draw(&r, a, tile, mass);
+    else if (!sample_is_greedy(p) && a->history[tile].distribution)
+        sample_keep(NULL, 0, a->vocab, token, a->history[tile].distribution);
     a->token[tile] = token;
     if (want_logprob) {
         float max;

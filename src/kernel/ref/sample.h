@@ -12,9 +12,11 @@
  *              top_p   the shortest beginning with at least one token whose mass, the sum of exp(y), reaches
  *                      top_p times the mass of what top_k left         off: top_p >= 1 or NaN
  *              min_p   those with y >= log(min_p), min_p at most 1     off: min_p <= 0 or NaN
- *   7 choose   the largest y + g, the lowest id of equals, g = sample_gumbel of Philox at (seed, position,
- *              RNG_GUMBEL, 0, id / 4), word id mod 4
- * Pure, except sample_adjust. Threads: any, on different rows.
+ *   7 choose   the largest y + g, the lowest id of equals, g = sample_gumbel of Philox at (seed, position, the
+ *              launch's use, 0, id / 4), word id mod 4. A draft x on trial: x if u q(x) < p(x), else the largest
+ *              log (p - q)+ + g of RNG_RECOVER; p = exp(y) over the mass of what 6 left, u of RNG_ACCEPT
+ *   8 keep     if asked for and not greedy: p of step 7; a single 1 where step 4 found no logit above -inf
+ * Pure, except where a row is written. Threads: any, on different rows.
  */
 #ifndef FORAY_KERNEL_REF_SAMPLE_H
 #define FORAY_KERNEL_REF_SAMPLE_H
@@ -90,10 +92,16 @@ static inline float sample_gumbel(uint32_t word)
     return -vmath_log(e);
 }
 
-static inline float sample_noise(const sample_params *p, int32_t position, int id)
+static inline float sample_noise(const sample_params *p, int32_t position, rng_use use, int id)
 {
-    const rng_block b = rng_at(p->seed, (uint32_t)position, RNG_GUMBEL, 0, (uint32_t)id / 4);
+    const rng_block b = rng_at(p->seed, (uint32_t)position, use, 0, (uint32_t)id / 4);
     return sample_gumbel(b.word[id % 4]);
+}
+
+/* u of step 7: 24 bits, below 1. */
+static inline float sample_uniform(const sample_params *p, int32_t position)
+{
+    return (float)(rng_at(p->seed, (uint32_t)position, RNG_ACCEPT, 0, 0).word[0] >> 8) * 0x1p-24f;
 }
 
 /* Whether step 3 would change anything. */
@@ -104,5 +112,13 @@ bool sample_needs_adjust(const sample_params *p, const sample_history *h);
  * z = fma(-frequency_penalty, times generated, z) - presence_penalty. Bans come last. Ids outside the vocabulary are passed over.
  * counts: [vocab] of scratch, any content. */
 void sample_adjust(float *z, int vocab, const sample_params *p, const sample_history *h, int32_t *counts);
+
+/* Step 7 of a row on trial: the draft itself exactly when it stands. mass: [vocab] exp(y) of what step 6 left, 0
+ * elsewhere; total: their sum. Where p and q are the same but for rounding nothing is left to replace a draft: it stands. */
+int sample_try(const float *mass, float total, int vocab, const sample_params *p, const sample_history *h,
+               int32_t position);
+
+/* Step 8. mass, total: as above; NULL where step 4 found no logit above -inf. */
+void sample_keep(const float *mass, float total, int vocab, int token, float *distribution);
 
 #endif
