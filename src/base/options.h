@@ -62,6 +62,7 @@ typedef enum {
     OPT_REQUESTS,    /* bench */
     OPT_ROOFLINE,    /* bench */
     OPT_AB,          /* bench */
+    OPT_GRAPH_REPORT, /* bench */
     OPT_FORMAT,      /* trace */
     OPT_RULES,       /* trace */
     OPT_REPORT,      /* trace */

@@ -120,6 +120,8 @@ const option_row option_rows[OPT_COUNT] = {
                        .help = "each kernel's time against the machine's peaks" },
     [OPT_AB] = { "ab", NULL, KIND_STRINGS, SECTION_MEASURE, BENCH, .argument = "OPTIONS", .no_twin = true,
                  .help = "given twice: compare two sets of options, in turn, and nothing else" },
+    [OPT_GRAPH_REPORT] = { "graph-report", NULL, KIND_FLAG, SECTION_MEASURE, BENCH,
+                           .help = "what captured graphs take and save, by phase, and nothing else" },
     [OPT_FORMAT] = { "format", NULL, KIND_CHOICE, SECTION_TRACE, TRACE, .argument = "KIND",
                      .choices = "auto|foray|kineto|ascend|nsys", .fallback = "auto",
                      .help = "refuse files of another kind; auto: any, recognised by content" },

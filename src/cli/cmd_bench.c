@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/bench_ab.h"
+#include "cli/bench_graphs.h"
 #include "cli/bench_load.h"
 #include "cli/bench_prompts.h"
 #include "cli/bench_report.h"
@@ -530,6 +531,8 @@ int cmd_bench(const options *o)
     setup_warn_unused(o);
     if (rc == 0 && options_has(o, OPT_AB))
         rc = bench_ab(o, &text, &err);
+    else if (rc == 0 && options_flag(o, OPT_GRAPH_REPORT))
+        rc = bench_graphs(o, &text, &err);
     else if (rc == 0) {
         rc = model_path_find(options_has(o, OPT_MODEL) ? options_string(o, OPT_MODEL) : MODEL_PATH_DEFAULT,
                              &path, &err);

@@ -577,6 +577,16 @@ const round_plan *round_get_plan(const round_loop *r)
     return &r->plan;
 }
 
+const round_times *round_get_times(const round_loop *r)
+{
+    return &r->times;
+}
+
+const route *round_get_route(const round_loop *r)
+{
+    return &r->route;
+}
+
 float round_logprob(const round_loop *r, const plan_member *m, int i)
 {
     return r->logprob[m->first_head + i];

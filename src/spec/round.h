@@ -98,7 +98,10 @@ int round_add(round_loop *r, sequence *s, int chunk, bool speculate, foray_error
 /* Runs the plan. The cache has been reserved from upper bounds and trimmed again; sequences have grown. */
 int round_run(round_loop *r, round_times *times, foray_error *err);
 
+/* The last round's. */
 const round_plan *round_get_plan(const round_loop *r);
+const round_times *round_get_times(const round_loop *r);
+const route *round_get_route(const round_loop *r);
 /* Log-probability of the i-th token that member m committed, under the raw logits. */
 float round_logprob(const round_loop *r, const plan_member *m, int i);
 const budget *round_get_budget(const round_loop *r);

@@ -112,15 +112,17 @@ int route_decide(route *r, const route_maker *m, round_plan *p, bool hook, foray
     return rc;
 }
 
-void route_count(const route *r, graphs *g, const round_plan *p, const drafter *d)
+void route_count(route *r, graphs *g, const round_plan *p, const drafter *d)
 {
     int drafted = 0;
     for (int i = 0; i < p->members; i++)
         drafted += p->member[i].draft_room > 1 ? p->member[i].draft_room - 1 : 0; /* the first was there */
-    const int live[ROUTE_PARTS] = { p->rows, drafted, d ? d->extended : 0 };
+    r->live[ROUTE_TARGET] = p->rows;
+    r->live[ROUTE_DRAFT] = drafted;
+    r->live[ROUTE_EXTEND] = d ? d->extended : 0;
     const int launched[ROUTE_PARTS] = { p->rows_launched, p->slots_launched * (p->draft_steps - 1),
                                         p->extend_launched };
     for (int part = 0; part < ROUTE_PARTS; part++)
         if (route_runs(p, part) && (part != ROUTE_TARGET || p->phase != PHASE_PREFILL))
-            graphs_count(g, route_key(p, part, NULL).family, r->why[part], live[part], launched[part]);
+            graphs_count(g, route_key(p, part, NULL).family, r->why[part], r->live[part], launched[part]);
 }

@@ -27,6 +27,7 @@ typedef struct {
     int32_t can[ROUTE_PARTS]; /* 1: this rank would replay; after route_agree: all do */
     route_reason why[ROUTE_PARTS];
     graph *replay[ROUTE_PARTS]; /* NULL: eager */
+    int live[ROUTE_PARTS];      /* rows that it ran on: route_count */
 } route;
 
 /* What decides and captures; borrowed. */
@@ -43,7 +44,7 @@ typedef struct {
  * there is none. The plan's sizes become those of all ranks. hook: somebody asked for eager. */
 int route_decide(route *r, const route_maker *m, round_plan *p, bool hook, foray_error *err);
 /* After the round: counts its parts, by family. A round that reads a prompt is of no family. */
-void route_count(const route *r, graphs *g, const round_plan *p, const drafter *d);
+void route_count(route *r, graphs *g, const round_plan *p, const drafter *d);
 
 /* ---- the steps of route_decide ---- */
 

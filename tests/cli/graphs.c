@@ -113,12 +113,70 @@ static void manifests_and_steps_say_it_too(void **state)
     json_decref(b);
 }
 
+/* The cells of a row of the report: [count]; ends the test where there are fewer. */
+static void cells_of(const char *report, const char *name, char cells[][128], int count)
+{
+    char start[32];
+    snprintf(start, sizeof start, "\n| %s | ", name);
+    const char *at = strstr(report, start);
+    if (!at)
+        fail_msg("no row %s in %s", name, report);
+    at += strlen(start);
+    for (int i = 0; i < count; i++) {
+        const char *end = strstr(at, "| ");
+        if (!end)
+            end = strstr(at, "|\n");
+        assert_non_null(end);
+        snprintf(cells[i], sizeof cells[i], "%.*s", (int)(end - at), at);
+        at = end + 2;
+    }
+}
+
+/* Figures of work, none of time: graphs, pairs, rows live of launched. */
+static void a_report_says_what_graphs_take(void **state)
+{
+    (void)state;
+    enum { GRAPHS, KB, CAPTURE, PAIRS, EAGER, REPLAYED, SAVED, ROWS, VERDICT, CELLS };
+    char cell[CELLS][128];
+    long long live, launched;
+    cli_result r =
+        RUN("bench", "-m", model, "--graph-report", "--spec", "ngram", "--requests", "2", "-r", "1");
+    assert_int_equal(r.status, 0);
+    cells_of(r.out.data, "target_verify", cell, CELLS);
+    assert_true(atoi(cell[GRAPHS]) >= 2);
+    assert_true(atof(cell[KB]) > 1);
+    assert_true(atoi(cell[PAIRS]) > 20);
+    assert_int_equal(sscanf(cell[ROWS], "%lld of %lld", &live, &launched), 2);
+    assert_true(live > 0 && live <= launched);
+    assert_true(strstr(cell[VERDICT], "memory") || strstr(cell[VERDICT], "costs time"));
+    cells_of(r.out.data, "draft", cell, CELLS);
+    assert_int_equal(atoi(cell[GRAPHS]), 0);
+    assert_int_equal(atoi(cell[PAIRS]), 0);
+    assert_non_null(strstr(cell[VERDICT], "no graphs"));
+    assert_non_null(strstr(r.out.data, "of 32 MB (--graph-memory)\n"));
+    assert_null(strstr(r.out.data, "ran eagerly otherwise"));
+    cli_free(&r);
+
+    r = RUN("bench", "-m", model, "--graph-report", "--spec", "ngram", "--graph-phases", "decode", "-r", "1");
+    assert_int_equal(r.status, 0);
+    cells_of(r.out.data, "target_verify", cell, CELLS);
+    assert_int_equal(atoi(cell[GRAPHS]), 0);
+    assert_int_equal(atoi(cell[PAIRS]), 0);
+    assert_non_null(strstr(r.out.data, "(phases)"));
+    cli_free(&r);
+
+    assert_says(RUN("bench", "-m", model, "--graph-report", "--graph", "off"), 2,
+                "leaves no graphs to report on");
+    assert_says(RUN("bench", "-m", model, "--graph-report", "-o", "json"), 2, "no other form than -o md");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_state_of_each_phase_is_said_at_the_start),
         cmocka_unit_test(what_cannot_be_is_refused_or_said),
         cmocka_unit_test(manifests_and_steps_say_it_too),
+        cmocka_unit_test(a_report_says_what_graphs_take),
     };
     return cmocka_run_group_tests(tests, make_model, NULL);
 }
