@@ -48,27 +48,27 @@ typedef enum {
     OPT_SPEC_TOKENS,
     OPT_SPEC_BUDGET,
     OPT_ACCEPT,
-    OPT_IDS,         /* score */
-    OPT_LOGITS,      /* score */
-    OPT_LOGITS_ROWS, /* score */
-    OPT_CHUNK,       /* score */
-    OPT_STRIDE,      /* score */
-    OPT_N_PROMPT,    /* bench -p */
-    OPT_N_GEN,       /* bench -n */
-    OPT_PG,          /* bench -pg */
-    OPT_N_DEPTH,     /* bench -d */
-    OPT_REPS,        /* bench -r */
-    OPT_ROWS,        /* bench */
-    OPT_REQUESTS,    /* bench */
-    OPT_ROOFLINE,    /* bench */
-    OPT_AB,          /* bench */
+    OPT_IDS,          /* score */
+    OPT_LOGITS,       /* score */
+    OPT_LOGITS_ROWS,  /* score */
+    OPT_CHUNK,        /* score */
+    OPT_STRIDE,       /* score */
+    OPT_N_PROMPT,     /* bench -p */
+    OPT_N_GEN,        /* bench -n */
+    OPT_PG,           /* bench -pg */
+    OPT_N_DEPTH,      /* bench -d */
+    OPT_REPS,         /* bench -r */
+    OPT_ROWS,         /* bench */
+    OPT_REQUESTS,     /* bench */
+    OPT_ROOFLINE,     /* bench */
+    OPT_AB,           /* bench */
     OPT_GRAPH_REPORT, /* bench */
-    OPT_FORMAT,      /* trace */
-    OPT_RULES,       /* trace */
-    OPT_REPORT,      /* trace */
-    OPT_OVERLAY,     /* trace */
-    OPT_DIFF,        /* trace */
-    OPT_STEP,        /* trace */
+    OPT_FORMAT,       /* trace */
+    OPT_RULES,        /* trace */
+    OPT_REPORT,       /* trace */
+    OPT_OVERLAY,      /* trace */
+    OPT_DIFF,         /* trace */
+    OPT_STEP,         /* trace */
     OPT_CONTEXT,
     OPT_THREADS,
     OPT_ISA,

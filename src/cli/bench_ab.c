@@ -41,11 +41,17 @@ static const struct {
     option_id id;
     const char *name;
     bool used; /* beside --ab */
-} SHARED[] = { { OPT_HELP, "help", true },         { OPT_AB, "ab", true },
-               { OPT_REQUESTS, "requests", true }, { OPT_REPS, "reps", true },
-               { OPT_N_GEN, "n-gen", true },       { OPT_N_PROMPT, "n-prompt", false },
-               { OPT_N_DEPTH, "n-depth", false },  { OPT_PG, "pg", false },
-               { OPT_ROWS, "rows", false },        { OPT_ROOFLINE, "roofline", false },
+} SHARED[] = { { OPT_HELP, "help", true },
+               { OPT_AB, "ab", true },
+               { OPT_REQUESTS, "requests", true },
+               { OPT_REPS, "reps", true },
+               { OPT_N_GEN, "n-gen", true },
+               { OPT_N_PROMPT, "n-prompt", false },
+               { OPT_N_DEPTH, "n-depth", false },
+               { OPT_PG, "pg", false },
+               { OPT_ROWS, "rows", false },
+               { OPT_ROOFLINE, "roofline", false },
+               { OPT_GRAPH_REPORT, "graph-report", false },
                { OPT_OUTPUT, "output", false } };
 enum { SHARED_COUNT = sizeof SHARED / sizeof *SHARED };
 

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "cli/bench_prompts.h"
 #include "cli/bench_requests.h"
@@ -245,12 +246,27 @@ static int open_engine(report *x)
     buf path = { 0 };
     int rc = model_path_find(name, &path, x->err);
     if (rc == 0) {
-        foray_config c = setup_config(x->o, path.data);
+        foray_config c;
+        rc = setup_config(x->o, path.data, &c, x->err);
         c.max_requests = options_int(x->o, OPT_REQUESTS);
-        rc = foray_open(&c, &x->engine, x->err);
+        rc = rc == 0 ? foray_open(&c, &x->engine, x->err) : rc;
     }
     buf_free(&path);
     return rc;
+}
+
+static void warn_unused(const options *o)
+{
+    static const struct {
+        option_id id;
+        const char *name;
+    } unused[] = { { OPT_N_PROMPT, "n-prompt" }, { OPT_N_GEN, "n-gen" },
+                   { OPT_N_DEPTH, "n-depth" },   { OPT_PG, "pg" },
+                   { OPT_ROWS, "rows" },         { OPT_ROOFLINE, "roofline" } };
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
+        if (options_has(o, unused[i].id))
+            log_warning("--%s has no effect: --graph-report measures graphs and nothing else",
+                        unused[i].name);
 }
 
 int bench_graphs(const options *o, buf *out, foray_error *err)
@@ -261,6 +277,7 @@ int bench_graphs(const options *o, buf *out, foray_error *err)
         return fail(err, FORAY_EUSAGE, "--graph-report: --graph off leaves no graphs to report on");
     if (strcmp(options_string(o, OPT_OUTPUT), "md") != 0)
         return fail(err, FORAY_EUSAGE, "--graph-report: there is no other form than -o md");
+    warn_unused(o);
     x.of = mem_alloc_zeroed(MEM_GENERAL, bytes);
     if (!x.of)
         return fail(err, FORAY_ENOMEM, "bench: no memory");

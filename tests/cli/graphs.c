@@ -157,11 +157,13 @@ static void a_report_says_what_graphs_take(void **state)
     assert_null(strstr(r.out.data, "ran eagerly otherwise"));
     cli_free(&r);
 
-    r = RUN("bench", "-m", model, "--graph-report", "--spec", "ngram", "--graph-phases", "decode", "-r", "1");
+    r = RUN("bench", "-m", model, "--graph-report", "--spec", "ngram", "--graph-phases", "decode", "-n", "4",
+            "-r", "1");
     assert_int_equal(r.status, 0);
     cells_of(r.out.data, "target_verify", cell, CELLS);
     assert_int_equal(atoi(cell[GRAPHS]), 0);
     assert_int_equal(atoi(cell[PAIRS]), 0);
+    assert_non_null(strstr(r.err.data, "--n-gen has no effect: --graph-report"));
     assert_non_null(strstr(r.out.data, "(phases)"));
     cli_free(&r);
 
