@@ -109,8 +109,8 @@ static void a_timeline_agrees_with_the_runs_own_records(void **state)
         json_t *ns;
         json_object_foreach(json_object_get(s, "phases_ns"), phase, ns) sum += json_integer_value(ns);
         assert_int_equal(sum, whole(s, "wall_ns"));
-        if (back + 1 == n)
-            continue; /* the first round's beginning is the prefill's end for the record only */
+        if (back + 1 == n || back + 1 == count)
+            continue; /* the first round's beginning is the prefill's end for the record only, or has left the ring */
         if (llabs(whole(s, "wall_ns") - whole(r, "wall_ns")) > 1000)
             fail_msg("step %zu from the end: %lld ns, its record says %lld", back,
                      (long long)whole(s, "wall_ns"), (long long)whole(r, "wall_ns"));
