@@ -53,7 +53,7 @@ static void put_state(const foray_engine *e, graph_family f, buf *out)
     else if (c->graphs == 0 && c->keys_refused > 0)
         buf_printf(out, "off (%s)", route_reason_name(c->key_reason));
     else if (c->keys_refused > 0)
-        buf_printf(out, "on, but %d of %d sizes (%s)", c->keys_refused, c->graphs + c->keys_refused,
+        buf_printf(out, "on but for %d of %d sizes (%s)", c->keys_refused, c->graphs + c->keys_refused,
                    route_reason_name(c->key_reason));
     else
         buf_puts(out, "on");

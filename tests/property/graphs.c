@@ -9,6 +9,8 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "engine/score.h"
+#include "support/nano.h"
 #include "support/stack.h"
 #include "support/tiny_v4.h"
 
@@ -229,6 +231,53 @@ static void memory_bounds_all_graphs_together(void **state)
     }
 }
 
+typedef struct {
+    uint64_t calls, done, total;
+} watched;
+
+static void watch(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    watched *w = user;
+    if (strcmp(what, "capturing graphs") != 0)
+        return;
+    assert_int_equal(done, w->done + 1);
+    assert_true(done <= total && (w->calls == 0 || total == w->total));
+    *w = (watched) { w->calls + 1, done, total };
+}
+
+/* An engine for many requests captures from the largest down, shows how far it is, and says what did not fit. */
+static void an_engine_says_what_its_memory_holds(void **state)
+{
+    (void)state;
+    static const char *const phases[] = { "decode", "verify", "draft", "draft-extend" };
+    watched w = { 0 };
+    foray_config c = { .spec = "nextn",
+                       .threads = 1,
+                       .context = 128,
+                       .max_requests = 64,
+                       .graph_memory = 1,
+                       .progress = watch,
+                       .progress_user = &w };
+    foray_engine *e = engine_open_path(nano_folder(), c);
+    assert_true(w.calls > 20 && w.done == w.total);
+    const char *line = foray_engine_info(e).graphs;
+    int partly = 0;
+    for (int f = 0; f < GRAPH_FAMILIES; f++) {
+        const graph_counters *g = round_graph_counters(engine_round(e), (graph_family)f);
+        char expected[96] = "";
+        assert_true(g->graphs > 0);
+        if (g->keys_refused > 0)
+            snprintf(expected, sizeof expected, "%s on but for ", phases[f]);
+        else
+            snprintf(expected, sizeof expected, "%s on, ", phases[f]);
+        partly += g->keys_refused > 0;
+        assert_non_null(strstr(line, expected));
+    }
+    assert_true(partly > 0);
+    assert_true(foray_engine_info(e).graph_bytes <= 1000000);
+    foray_close(e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +285,7 @@ int main(void)
         cmocka_unit_test(usual_rounds_find_their_graphs),
         cmocka_unit_test(nothing_is_captured_twice),
         cmocka_unit_test(memory_bounds_all_graphs_together),
+        cmocka_unit_test(an_engine_says_what_its_memory_holds),
     };
     return cmocka_run_group_tests(tests, make_model, NULL);
 }
