@@ -161,7 +161,7 @@ static void exact_texts_have_the_distribution_of_plain_ones(void **state)
     three_words(0);
     multiply_out(chance);
     for (int s = 0; s < 3; s++) {
-        enum { SEEDS = 4000 };
+        enum { SEEDS = 2000 };
         int count[TEXTS] = { 0 };
         int64_t drafted = 0, accepted = 0;
         foray_engine *e = open_rule(target, specs[s], "exact");
