@@ -27,9 +27,7 @@ static int make_model(void **state)
 
 static void assert_refused(cli_result r, int status, const char *text)
 {
-    if (!r.err.data || !strstr(r.err.data, text))
-        fail_msg("stderr does not say '%s' but: %s", text, r.err.data ? r.err.data : "");
-    assert_int_equal(r.status, status);
+    cli_assert_says(&r, status, text);
     assert_int_equal(r.out.len, 0);
     cli_free(&r);
 }

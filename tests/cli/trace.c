@@ -67,9 +67,7 @@ static json_int_t whole(const json_t *o, const char *key)
 
 static void assert_refused(cli_result r, int status, const char *says)
 {
-    assert_int_equal(r.status, status);
-    if (r.err.data == NULL || strstr(r.err.data, says) == NULL)
-        fail_msg("does not say '%s': %s", says, r.err.data != NULL ? r.err.data : "");
+    cli_assert_says(&r, status, says);
     cli_free(&r);
 }
 

@@ -101,3 +101,10 @@ void cli_free(cli_result *r)
     buf_free(&r->out);
     buf_free(&r->err);
 }
+
+void cli_assert_says(const cli_result *r, int status, const char *text)
+{
+    if (!r->err.data || !strstr(r->err.data, text))
+        fail_msg("stderr does not say '%s' but: %s", text, r->err.data ? r->err.data : "");
+    assert_int_equal(r->status, status);
+}

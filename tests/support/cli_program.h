@@ -20,5 +20,7 @@ cli_result cli_run(const char *const *arguments, const char *input, const char *
 /* The same without input; the program gets SIGINT, as by Ctrl-C, as soon as it has written to stdout. */
 cli_result cli_interrupt(const char *const *arguments);
 void cli_free(cli_result *r);
+/* Fails the test unless the program ended with this status and its stderr has this text in it. */
+void cli_assert_says(const cli_result *r, int status, const char *text);
 
 #endif
