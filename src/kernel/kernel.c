@@ -72,7 +72,8 @@ static kernel_cost cost_matmul(const args_matmul *a, bool live)
     bool gated = a->epilogue == EPILOGUE_SWIGLU || a->epilogue == EPILOGUE_GEGLU;
     double in = a->x ? 4.0 * k : activation_row_bytes(a->w->form, a->w->cols);
     double out = 4.0 * n * (gated ? 0.5 : a->epilogue == EPILOGUE_ADD ? 2.0 : 1.0);
-    return (kernel_cost) { .flops = 2.0 * rows * n * k, .bytes = (double)a->w->bytes + rows * (in + out) };
+    double weights = rows > 0 ? (double)a->w->bytes : 0;
+    return (kernel_cost) { .flops = 2.0 * rows * n * k, .bytes = weights + rows * (in + out) };
 }
 
 /* Each span reads its keys and values once, whatever its rows: the upper bound is max_length entries. */
@@ -90,9 +91,11 @@ static kernel_cost live_attention(const args_attention *a)
 {
     kernel_cost cost = { 0 };
     double d = a->kv.head_dim;
-    int spans = a->span_count ? *a->span_count : a->max_spans;
+    int spans = rows_live((row_count) { a->span_count, a->max_spans });
     for (int i = 0; i < spans; i++) {
         const row_span *s = &a->spans[i];
+        if (s->rows == 0)
+            continue;
         int last = s->first_position + s->rows;
         double seen = a->window && a->window < last ? a->window : last;
         double each = a->window && a->window < last ? a->window : last - (s->rows - 1) / 2.0;

@@ -21,7 +21,8 @@ static inline int rows_live(row_count r)
     return n < 0 ? 0 : n < r.max ? n : r.max;
 }
 
-/* A run of rows of one request with consecutive positions: they share one read of the keys. */
+/* A run of rows of one request with consecutive positions: they share one read of the keys. A request without rows in this
+ * pass may have a span of 0 rows among the others: nothing else of it is looked at. */
 typedef struct {
     int32_t first_row, rows, slot, first_position;
 } row_span;

@@ -470,25 +470,6 @@ static void infinities_are_ordered_too(void **state)
     check_selection(score, 5, 3);
 }
 
-static void no_live_rows_is_no_work(void **state)
-{
-    (void)state;
-    const int32_t none = 0;
-    attention t;
-    scoring s;
-    attention_make(&t, (shape) { 2, 16, 4, 4, 2, 30, 3 });
-    scoring_make(&s, 2, 16, 2, 30, 1);
-    t.args.rows.live = s.args.rows.live = &none;
-    const kernel_args args = { .sparse_attention = t.args }, score = { .index_score = s.args };
-    const kernel_table *tables[RUNNER_MAX_TABLES + 1] = { kernel_table_ref() };
-    for (int i = runner_tables(tables + 1); i >= 0; i--) {
-        assert_int_equal(tables[i]->kernel[KERNEL_SPARSE_ATTENTION].tiles(&args), 0);
-        assert_int_equal(tables[i]->kernel[KERNEL_INDEX_SCORE].tiles(&score), 0);
-    }
-    attention_free(&t);
-    scoring_free(&s);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -501,7 +482,6 @@ int main(void)
         cmocka_unit_test(scores_of_every_shape),
         cmocka_unit_test(the_best_are_chosen_and_ties_go_to_the_lowest_id),
         cmocka_unit_test(infinities_are_ordered_too),
-        cmocka_unit_test(no_live_rows_is_no_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
