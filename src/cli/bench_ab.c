@@ -163,31 +163,12 @@ static int ask_ids(ab *x, side *s, const int32_t *ids, int count)
     return rc;
 }
 
-/* Where the model has no tokens or no chat format: the prompt's bytes as ids. */
-static int ask_bytes(ab *x, side *s, const bench_prompt *prompt)
-{
-    enum { BYTES = 64 };
-    int32_t ids[BYTES];
-    const int vocab = foray_engine_info(s->engine).vocab;
-    int count = 0;
-    for (; count < BYTES && prompt->text[count]; count++)
-        ids[count] = (unsigned char)prompt->text[count] * 7 % vocab;
-    return ask_ids(x, s, ids, count);
-}
-
 static int ask(ab *x, side *s, const bench_prompt *prompt)
 {
-    foray_message message = { "user", prompt->text };
-    int32_t *ids;
-    size_t count;
-    int rc = foray_encode_chat(s->engine, &message, 1, &ids, &count, x->err);
-    if (rc == FORAY_EUNSUPPORTED)
-        return ask_bytes(x, s, prompt);
-    if (rc != 0)
-        return rc;
-    rc = ask_ids(x, s, ids, (int)count);
-    foray_free(ids);
-    return rc;
+    int32_t ids[BENCH_MOST_PROMPT];
+    int count;
+    int rc = bench_encode(s->engine, prompt, ids, &count, x->err);
+    return rc == 0 ? ask_ids(x, s, ids, count) : rc;
 }
 
 static void note(side *s, int pair)

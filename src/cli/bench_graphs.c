@@ -73,8 +73,9 @@ static void note(family *f, waiting now)
 }
 
 /* The parts of the round that has just run. */
-static void note_round(report *x)
+static void note_round(void *user)
 {
+    report *x = user;
     const round_plan *p = round_get_plan(x->round);
     const round_times *t = round_get_times(x->round);
     const route *r = round_get_route(x->round);
@@ -96,41 +97,16 @@ static void note_round(report *x)
     }
 }
 
-static int run(report *x, const foray_request_config *c, int n)
-{
-    foray_request handle[BENCH_MOST_REQUESTS];
-    const foray_event *events;
-    size_t count;
-    int rc = 0, submitted = 0, active = 1;
-    for (; submitted < n && rc == 0; submitted += rc == 0)
-        rc = foray_submit(x->engine, c, &handle[submitted], x->err);
-    while (rc == 0 && active > 0) {
-        active = foray_step(x->engine, &events, &count, x->err);
-        rc = active < 0 ? active : 0;
-        if (rc == 0)
-            note_round(x);
-    }
-    for (int i = 0; i < submitted; i++)
-        foray_release(x->engine, handle[i]);
-    return rc;
-}
-
 static int ask(report *x, int prompt, int requests)
 {
-    foray_message message = { "user", BENCH_PROMPTS[prompt].text };
-    int32_t plain[16], *ids = plain;
-    size_t count = sizeof plain / sizeof *plain;
-    const foray_info info = foray_engine_info(x->engine);
-    for (int i = 0; i < (int)count; i++)
-        plain[i] = (prompt * 16 + i * 7) % info.vocab;
-    if (info.chat_format && foray_encode_chat(x->engine, &message, 1, &ids, &count, x->err) != 0)
-        return x->err->code;
-    int room = info.context - (int)count;
-    foray_request_config c = bench_plain_request(ids, (int)count, room < TOKENS ? room : TOKENS);
-    int rc = run(x, &c, requests);
-    if (ids != plain)
-        foray_free(ids);
-    return rc;
+    foray_request_config c[BENCH_MOST_REQUESTS];
+    int32_t ids[BENCH_MOST_PROMPT];
+    int count;
+    int rc = bench_encode(x->engine, &BENCH_PROMPTS[prompt], ids, &count, x->err);
+    int room = foray_engine_info(x->engine).context - count;
+    for (int i = 0; i < requests && rc == 0; i++)
+        c[i] = bench_plain_request(ids, count, room < TOKENS ? room : TOKENS);
+    return rc == 0 ? bench_run_batch(x->engine, c, requests, NULL, 0, note_round, x, x->err) : rc;
 }
 
 /* Whether every family that runs now and then has been seen often enough, or one of them as often as can be. */

@@ -6,9 +6,8 @@
 #define FORAY_CLI_BENCH_REPORT_H
 
 #include "base/buf.h"
+#include "cli/bench_account.h"
 #include "cli/bench_roofline.h"
-
-enum { BENCH_MOST_SAMPLES = 512 };
 
 /* One test. Samples are milliseconds per test run (pp, tg, pg), per round (verify), per pair (sd), or of opening
  * the model (load). */
@@ -38,17 +37,28 @@ typedef struct {
     int threads;
 } bench_setting;
 
-/* Median, mean and standard deviation of a row's samples. */
-typedef struct {
-    double median, mean, deviation, low, high; /* low, high: 10th and 90th percentile */
-} bench_spread;
-bench_spread bench_spread_of(const double *samples, int count);
-
 /* Memory beyond file, packed weights and K/V that a load row grants before it says so. */
 enum { BENCH_SPARE_BYTES = 64000000 };
 
-/* Appends all rows in a form; roofline (NULL: none) follows them, as a table or as rows of its own (not csv). */
-void bench_report(const bench_setting *s, const bench_row *rows, int count, const bench_roofline *roofline,
-                  const char *form, buf *out);
+/* Everything that was measured. */
+typedef struct {
+    bench_setting setting;
+    const bench_row *rows; /* [count] */
+    int count;
+    const bench_account *account;   /* steps 0: none */
+    const bench_roofline *roofline; /* rounds 0: none */
+} bench_results;
+
+/* Appends the rows in a form; the account of a round and the roofline follow them, as tables or as rows of their own (the
+ * roofline not in csv). */
+void bench_report(const bench_results *r, const char *form, buf *out);
+/* bench_json.c: the same as json, or one object a line. */
+void bench_report_json(const bench_results *r, bool lines, buf *out);
+
+/* Bytes that moved against what the machine can read, or 0. */
+double bench_bandwidth_share(const bench_row *r, double median_ms);
+/* Operations that were done against what the machine could do just before and just after: over all samples. Neighbours
+ * change the one as they change the other. */
+bench_spread bench_compute_share(const bench_row *r);
 
 #endif

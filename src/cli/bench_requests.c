@@ -1,6 +1,8 @@
 /* bench_requests.c: see bench_requests.h. */
 #include "cli/bench_requests.h"
 
+#include <string.h>
+
 #include "base/error.h"
 
 foray_request_config bench_plain_request(const int32_t *ids, int prompt, int n)
@@ -13,32 +15,77 @@ foray_request_config bench_plain_request(const int32_t *ids, int prompt, int n)
                                     .logprobs = -1 };
 }
 
-int bench_run_requests(foray_engine *e, const foray_request_config *c, int n, bench_answer *out,
-                       foray_error *err)
+int bench_encode(foray_engine *e, const bench_prompt *prompt, int32_t *ids, int *count, foray_error *err)
+{
+    enum { BYTES = 64 };
+    const foray_info info = foray_engine_info(e);
+    foray_message message = { "user", prompt->text };
+    int32_t *encoded;
+    size_t n = 0;
+    if (!info.chat_format) {
+        for (; n < BYTES && prompt->text[n]; n++)
+            ids[n] = (unsigned char)prompt->text[n] * 7 % info.vocab;
+        *count = (int)n;
+        return 0;
+    }
+    int rc = foray_encode_chat(e, &message, 1, &encoded, &n, err);
+    if (rc != 0)
+        return rc;
+    if (n > BENCH_MOST_PROMPT)
+        rc = fail(err, FORAY_ELIMIT, "bench: prompt %s has %zu tokens (at most %d)", prompt->id, n,
+                  BENCH_MOST_PROMPT);
+    else
+        memcpy(ids, encoded, n * sizeof *ids);
+    foray_free(encoded);
+    *count = (int)n;
+    return rc;
+}
+
+/* What the events of one step bring to the answers. */
+static int take(const foray_event *events, size_t count, const foray_request *handle, bench_answer *out,
+                int answers, foray_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (events[i].finish == FORAY_FAILED)
+            return fail(err, events[i].error.code, "%s", events[i].error.text);
+        int k = 0;
+        while (k < answers && handle[k] != events[i].request)
+            k++;
+        for (size_t j = 0; k < answers && j < events[i].count && out[k].count < BENCH_MOST_TOKENS; j++)
+            out[k].tokens[out[k].count++] = events[i].tokens[j];
+    }
+    return 0;
+}
+
+int bench_run_batch(foray_engine *e, const foray_request_config *c, int n, bench_answer *out, int answers,
+                    void (*step)(void *user), void *user, foray_error *err)
 {
     foray_request handle[BENCH_MOST_REQUESTS];
     const foray_event *events;
     size_t count;
     int rc = 0, submitted = 0, active = 1;
-    out->count = 0;
-    while (submitted < n && rc == 0) {
-        rc = foray_submit(e, c, &handle[submitted], err);
-        submitted += rc == 0;
-    }
+    for (int i = 0; i < answers; i++)
+        out[i].count = 0;
+    for (; submitted < n && rc == 0; submitted += rc == 0)
+        rc = foray_submit(e, &c[submitted], &handle[submitted], err);
     while (rc == 0 && active > 0) {
         active = foray_step(e, &events, &count, err);
-        rc = active < 0 ? active : 0;
-        for (size_t i = 0; i < count && rc == 0; i++) {
-            if (events[i].finish == FORAY_FAILED)
-                rc = fail(err, events[i].error.code, "%s", events[i].error.text);
-            for (size_t k = 0;
-                 k < events[i].count && events[i].request == handle[0] && out->count < BENCH_MOST_TOKENS; k++)
-                out->tokens[out->count++] = events[i].tokens[k];
-        }
+        rc = active < 0 ? active : take(events, count, handle, out, answers, err);
+        if (rc == 0 && step)
+            step(user);
     }
-    if (rc == 0)
-        rc = foray_request_account(e, handle[0], &out->account, err);
+    for (int i = 0; i < answers && rc == 0; i++)
+        rc = foray_request_account(e, handle[i], &out[i].account, err);
     for (int i = 0; i < submitted; i++)
         foray_release(e, handle[i]);
     return rc;
+}
+
+int bench_run_requests(foray_engine *e, const foray_request_config *c, int n, bench_answer *out,
+                       foray_error *err)
+{
+    foray_request_config equal[BENCH_MOST_REQUESTS];
+    for (int i = 0; i < n; i++)
+        equal[i] = *c;
+    return bench_run_batch(e, equal, n, out, 1, NULL, NULL, err);
 }

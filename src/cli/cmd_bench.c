@@ -42,6 +42,7 @@ typedef struct {
     const options *o;
     foray_engine *engine;
     bench_setting setting;
+    bench_account account;
     bench_row *rows; /* [MOST_ROWS_OUT] */
     int count, reps, requests;
     team *team;
@@ -389,6 +390,18 @@ static int bench_speculation(bench *b, const char *path)
     return rc;
 }
 
+/* Where the time of a round goes, with the drafter that was asked for. */
+static int measure_account(bench *b, const char *path)
+{
+    int rc = reopen(b, path, options_string(b->o, OPT_SPEC), options_int(b->o, OPT_SPEC_TOKENS));
+    if (rc == 0)
+        rc = bench_account_measure(b->engine, b->requests, b->reps, &b->account, b->err);
+    if (rc == 0 && b->account.steps == 0)
+        log_warning("no account of a round: a context of %d tokens is too short for it (-c)",
+                    foray_engine_info(b->engine).context);
+    return rc;
+}
+
 /* Plain decoding once more, with every task recorded. */
 static int measure_roofline(bench *b, const char *path, bench_roofline *out)
 {
@@ -487,6 +500,8 @@ static int measure(bench *b, const char *path, bench_roofline *roofline)
         rc = bench_verify(b, path);
     if (rc == 0)
         rc = bench_speculation(b, path);
+    if (rc == 0)
+        rc = measure_account(b, path);
     if (rc == 0 && b->bandwidths == 0)
         measure_bandwidth(b);
     for (int i = 0; i < b->count; i++)
@@ -513,7 +528,12 @@ static int run_all(bench *b, const char *path, buf *out)
     if (rc == 0)
         rc = measure(b, path, &roofline);
     if (rc == 0)
-        bench_report(&b->setting, b->rows, b->count, &roofline, form, out);
+        bench_report(&(bench_results) { .setting = b->setting,
+                                        .rows = b->rows,
+                                        .count = b->count,
+                                        .account = &b->account,
+                                        .roofline = &roofline },
+                     form, out);
     return rc;
 }
 

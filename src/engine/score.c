@@ -103,3 +103,8 @@ struct ring *engine_ring(foray_engine *e)
 {
     return e->ring;
 }
+
+const struct step_record *engine_last_step(const foray_engine *e)
+{
+    return batch_last_step(e->batch);
+}

@@ -36,5 +36,7 @@ struct round_loop *engine_round(foray_engine *e);
 struct cache *engine_cache(foray_engine *e);
 struct device *engine_device(foray_engine *e);
 struct ring *engine_ring(foray_engine *e); /* NULL: opened without record */
+/* The record of the newest step that is over, until the next one; forward_ct 0: none yet. */
+const struct step_record *engine_last_step(const foray_engine *e);
 
 #endif

@@ -24,7 +24,7 @@ typedef struct {
     int64_t waited_ns;
 } step_wait;
 
-typedef struct {
+typedef struct step_record {
     int64_t forward_ct; /* number of the step, from 1 */
     bool decode;        /* false: prefill */
     int rank;

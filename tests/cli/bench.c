@@ -67,7 +67,7 @@ static void every_row_has_the_documented_fields(void **state)
     if (r.status)
         fail_msg("status %d: %s", r.status, r.err.data);
     json_t *rows = json_loadb(r.out.data, r.out.len, 0, NULL), *one;
-    size_t i, kernels = 0;
+    size_t i, kernels = 0, phases = 0;
     assert_true(json_is_array(rows));
     json_array_foreach(rows, i, one)
     {
@@ -75,6 +75,10 @@ static void every_row_has_the_documented_fields(void **state)
             assert_true(json_is_string(json_object_get(one, texts[k])));
         if (strncmp(json_string_value(json_object_get(one, "test")), "roofline ", 9) == 0) {
             kernels++;
+            continue;
+        }
+        if (strncmp(json_string_value(json_object_get(one, "test")), "round", 5) == 0) {
+            phases++;
             continue;
         }
         for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++)
@@ -90,7 +94,7 @@ static void every_row_has_the_documented_fields(void **state)
     assert_true(number(row(rows, "load"), "peak_bytes") > 0);
     assert_true(number(row(rows, "load"), "packed_bytes") > 0);
     assert_true(number(row(rows, "roofline matmul"), "calls_per_round") > 0);
-    assert_true(kernels > 3);
+    assert_true(kernels > 3 && phases > 3);
     json_decref(rows);
     cli_free(&r);
 }
@@ -108,6 +112,92 @@ static void speculation_is_measured_against_the_same_text(void **state)
     assert_true(number(edit, "mean_acceptance_length") >= 1);
     assert_true(json_is_number(json_object_get(edit, "net_ms_saved")));
     json_decref(rows);
+    cli_free(&r);
+}
+
+/* Rows that begin with "round ": their sum of a field. */
+static double sum_over_phases(json_t *rows, const char *key)
+{
+    json_t *one;
+    size_t i;
+    double sum = 0;
+    json_array_foreach(rows, i, one)
+    {
+        if (strncmp(json_string_value(json_object_get(one, "test")), "round ", 6) == 0)
+            sum += number(one, key);
+    }
+    return sum;
+}
+
+static json_t *account_of(const char *path, const char *requests, const char *spec, const char *budget)
+{
+    cli_result r = RUN(NULL, "bench", "-m", path, "-p", "0", "-n", "0", "-r", "2", "-t", "1", "--requests",
+                       requests, "--spec", spec, "--spec-budget", budget, "-o", "json");
+    if (r.status)
+        fail_msg("status %d: %s", r.status, r.err.data);
+    json_t *rows = json_loadb(r.out.data, r.out.len, 0, NULL);
+    cli_free(&r);
+    return rows;
+}
+
+/* Every request gets 64 tokens, the first of them from its prompt. */
+static void the_account_of_a_round_holds_every_round_and_all_of_it(void **state)
+{
+    (void)state;
+    tiny_spec spec = tiny_default();
+    spec.context = 2048;
+    const char *path = tiny_gguf(&spec);
+    for (int drafts = 0; drafts < 2; drafts++) {
+        json_t *rows = account_of(path, "3", drafts ? "ngram" : "off", drafts ? "2" : "auto");
+        json_t *whole = row(rows, "round"),
+               *forward = row(rows, drafts ? "round target_verify" : "round decode");
+        assert_true(json_is_true(json_object_get(whole, "sums_exactly")));
+        assert_true(json_is_array(json_object_get(whole, "waits")));
+        assert_string_equal(json_string_value(json_object_get(whole, "spec")), drafts ? "ngram" : "off");
+        const double steps = number(whole, "steps"), length = number(whole, "mean_acceptance_length");
+        assert_true(number(whole, "unseen_steps") == 0);
+        assert_true(number(whole, "prompt_steps") >= 2 * 3);
+        assert_true(number(whole, "warm_steps") > 0);
+        const double tokens = steps * number(whole, "requests_per_step") * length;
+        assert_true(tokens > 2 * 3 * 63 - .01 && tokens < 2 * 3 * 63 + .01);
+        assert_true(drafts || length == 1);
+        assert_true(number(whole, "rows_launched") >= number(whole, "rows_live"));
+        const double share = sum_over_phases(rows, "share"), ms = sum_over_phases(rows, "ms_mean_per_step");
+        assert_true(share > .999999 && share < 1.000001);
+        assert_true(ms > .999999 * number(whole, "ms_mean") && ms < 1.000001 * number(whole, "ms_mean"));
+        assert_true(number(forward, "runs") > 0 && number(forward, "runs") == number(forward, "replays"));
+        assert_true(sum_over_phases(rows, "runs") == steps);
+        json_decref(rows);
+    }
+}
+
+static void the_account_of_a_round_stands_in_every_form(void **state)
+{
+    (void)state;
+    cli_result r = RUN(NULL, "bench", "-m", model, "-p", "0", "-n", "0", "-r", "1", "-t", "1", "--spec",
+                       "off", "--graph", "off", "--requests", "2");
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.out.data, "a round of up to 1 request, speculation off: 63 rounds"));
+    assert_non_null(strstr(r.out.data, "sum to the wall of the round in each of the 63"));
+    assert_non_null(strstr(r.out.data, "| 0 of 63 (0.0 %) |"));
+    cli_free(&r);
+    r = RUN(NULL, "bench", "-m", model, "-p", "0", "-n", "0", "-r", "1", "-t", "1", "--spec", "off", "-o",
+            "csv");
+    assert_int_equal(r.status, 0);
+    size_t commas = 0;
+    for (const char *line = r.out.data, *end; (end = strchr(line, '\n')); line = end + 1) {
+        size_t n = 0;
+        for (const char *c = line; c < end; c++)
+            n += *c == ',';
+        commas = line == r.out.data ? n : commas;
+        assert_true(n >= commas); /* a machine's name may hold some */
+    }
+    assert_non_null(strstr(r.out.data, "\"round decode\",,,,,1,63,"));
+    cli_free(&r);
+    r = RUN(NULL, "bench", "-m", model, "-p", "0", "-n", "0", "-r", "1", "-t", "1", "--spec", "off", "-c",
+            "64");
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.err.data, "no account of a round"));
     cli_free(&r);
 }
 
@@ -192,6 +282,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_has_the_documented_fields),
         cmocka_unit_test(speculation_is_measured_against_the_same_text),
+        cmocka_unit_test(the_account_of_a_round_holds_every_round_and_all_of_it),
+        cmocka_unit_test(the_account_of_a_round_stands_in_every_form),
         cmocka_unit_test(two_sets_of_options_are_compared_on_equal_texts),
         cmocka_unit_test(a_side_changes_nothing_that_both_share),
         cmocka_unit_test(what_cannot_be_measured_is_refused_by_name),
