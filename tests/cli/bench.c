@@ -175,7 +175,7 @@ static void the_account_of_a_round_stands_in_every_form(void **state)
 {
     (void)state;
     cli_result r = RUN(NULL, "bench", "-m", model, "-p", "0", "-n", "0", "-r", "1", "-t", "1", "--spec",
-                       "off", "--graph", "off", "--requests", "2");
+                       "off", "--graph", "off");
     assert_int_equal(r.status, 0);
     assert_non_null(strstr(r.out.data, "a round of up to 1 request, speculation off: 63 rounds"));
     assert_non_null(strstr(r.out.data, "sum to the wall of the round in each of the 63"));
