@@ -19,7 +19,17 @@
 #include "device/device.h"
 #include "kernel/kernel.h"
 
-/* Counts that kernels read, in one cache line of device memory. */
+/* Counts that kernels read, in one cache line of device memory.
+ *
+ * Padding is what lies behind them, up to the bounds of a launch: rows behind `rows`, spans behind `spans`, head rows behind
+ * `heads`, in every buffer of a pass and in whatever else is by row or head row (samplers, drafters). It may hold anything:
+ * what an earlier pass left, NaN, ids, positions, slots and addresses that are none. Who sees to what:
+ *
+ *   whoever fills a pass   writes the live part and no more
+ *   kernels                take their tiles from the live counts: they neither read padding nor write it
+ *   records                count padding as launched, never as live
+ *
+ * A pass may be all padding. A live span may have no rows: nothing else of it is looked at. */
 typedef struct {
     int32_t rows, spans, heads; /* live rows; live spans; rows whose logits are wanted */
     int32_t stream_rows;        /* rows times residual streams, for a NextN pass */

@@ -502,7 +502,7 @@ int round_create(const round_config *config, round_loop **out, foray_error *err)
     if (rc == 0)
         rc = graphs_create(config->device, config->graph_bytes, &r->graphs, err);
     if (rc == 0)
-        rc = model_pass_create(config->model, config->device, r->max_rows, config->max_requests,
+        rc = model_pass_create(config->model, config->device, r->max_rows, plan_tier(config->max_requests),
                                r->max_decode_rows, cache_max_length(config->cache), &r->pass, err);
     if (rc == 0)
         rc = create_buffers(r, err);

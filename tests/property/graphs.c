@@ -13,8 +13,9 @@
 #include "support/nano.h"
 #include "support/stack.h"
 #include "support/tiny_v4.h"
+#include "support/varied_run.h"
 
-enum { REQUESTS = 4, DRAFTS = 3, PROMPT = 6, TOKENS = 40, EVERY = (1 << GRAPH_FAMILIES) - 1 };
+enum { REQUESTS = 4, DRAFTS = VARIED_DRAFTS, PROMPT = 6, EVERY = (1 << GRAPH_FAMILIES) - 1 };
 
 static char path[512];
 
@@ -48,73 +49,6 @@ static int capture_usual(stack *s, int drafts)
     return rc;
 }
 
-/* One step. A graph of fewer drafts, or of more, would leave another number of them. */
-static int step(stack *s)
-{
-    int active = stack_step(s);
-    const round_plan *p = round_get_plan(s->round);
-    for (int i = 0; i < p->members && p->phase == PHASE_TARGET_VERIFY; i++)
-        assert_int_equal(p->member[i].draft.count, p->member[i].draft_room);
-    return active;
-}
-
-typedef struct {
-    int32_t ids[REQUESTS][TOKENS];
-    float logprobs[REQUESTS][TOKENS];
-} said;
-
-static int keeps, rounds; /* of this run */
-
-static int keep_in_turn(void *user, const plan_member *m)
-{
-    (void)user;
-    return m->draft.count > 0 ? keeps++ % (m->draft.count + 1) : 0;
-}
-
-/* Requests that come one step after another; the drafts per request change from round to round. Pauses leave the drafter
- * out, so that there are rounds without drafts. */
-static bool pause_at_times(void *user, const round_plan *p)
-{
-    (void)user;
-    (void)p;
-    return rounds++ / 5 % 3 == 0;
-}
-
-static void run(stack *s, said *out)
-{
-    round_hooks hooks = { .keep = keep_in_turn, .pause = pause_at_times };
-    foray_request r[REQUESTS];
-    int32_t ids[PROMPT];
-    keeps = rounds = 0;
-    round_set_hooks(s->round, &hooks);
-    for (int i = 0; i < REQUESTS; i++) {
-        random_ids(i + 1, PROMPT, s->model->info.vocab, ids);
-        foray_request_config c = request_of(ids, PROMPT, TOKENS);
-        c.ignore_eos = true;
-        c.logprobs = 1;
-        c.sampling.temperature = (float)(i % 2);
-        c.sampling.seed = (uint64_t)i;
-        r[i] = stack_submit(s, &c);
-        step(s);
-    }
-    for (int n = 0, active = 1; active > 0; n++) {
-        round_set_budget(s->round, 1 + n % DRAFTS);
-        active = step(s);
-        for (int i = 0; i < REQUESTS; i++) {
-            const request *q = batch_find(s->batch, r[i]);
-            for (int k = 0; k < q->out_count; k++)
-                out->logprobs[i][q->delivered - q->out_count + k] = q->out_logprobs[k];
-        }
-    }
-    for (int i = 0, count; i < REQUESTS; i++) {
-        const int32_t *tokens = stack_tokens(s, r[i], &count);
-        assert_int_equal(count, TOKENS);
-        memcpy(out->ids[i], tokens, sizeof out->ids[i]);
-        batch_release(s->batch, r[i]);
-    }
-    round_set_hooks(s->round, NULL);
-}
-
 /* An extend behind a prompt's rows is of a round that nobody captures. */
 static int64_t refused(const graph_counters *c)
 {
@@ -127,15 +61,15 @@ static int64_t refused(const graph_counters *c)
 static void every_family_replays_the_bits_of_the_eager_one(void **state)
 {
     (void)state;
-    static said eager, now;
+    static varied_text eager, now;
     stack s;
     open_stack(&s, 0, 0);
-    run(&s, &eager);
+    varied_run(&s, REQUESTS, &eager);
     stack_close(&s);
     for (unsigned families = 1; families <= EVERY; families = families == 8 ? EVERY : families * 2) {
         memset(&now, 0, sizeof now);
         open_stack(&s, families, 0);
-        run(&s, &now);
+        varied_run(&s, REQUESTS, &now);
         assert_memory_equal(&now, &eager, sizeof now);
         for (int f = 0; f < GRAPH_FAMILIES; f++) {
             const graph_counters *c = round_graph_counters(s.round, (graph_family)f);
@@ -166,7 +100,7 @@ static void usual_rounds_find_their_graphs(void **state)
         r[i] = stack_submit(&s, &c);
         for (int k = 0; k < 7; k++) { /* with 1 … REQUESTS requests, widths alternate */
             round_set_budget(s.round, 1 + k % DRAFTS);
-            step(&s);
+            varied_step(&s);
         }
     }
     for (int f = 0; f < GRAPH_FAMILIES; f++) {
@@ -184,12 +118,12 @@ static void usual_rounds_find_their_graphs(void **state)
 static void nothing_is_captured_twice(void **state)
 {
     (void)state;
-    static said first, again;
+    static varied_text first, again;
     stack s;
     open_stack(&s, EVERY, 0);
-    run(&s, &first);
+    varied_run(&s, REQUESTS, &first);
     const int64_t captured = round_get_counters(s.round).captures;
-    run(&s, &again);
+    varied_run(&s, REQUESTS, &again);
     assert_memory_equal(first.ids, again.ids, sizeof first.ids);
     assert_int_equal(round_get_counters(s.round).captures, captured);
     assert_int_equal(capture_usual(&s, DRAFTS), 0);
@@ -202,10 +136,10 @@ static void nothing_is_captured_twice(void **state)
 static void memory_bounds_all_graphs_together(void **state)
 {
     (void)state;
-    static said free_run, bounded;
+    static varied_text free_run, bounded;
     stack s;
     open_stack(&s, EVERY, 0);
-    run(&s, &free_run);
+    varied_run(&s, REQUESTS, &free_run);
     const size_t all = round_graph_bytes(s.round);
     uint64_t sum = 0;
     for (int f = 0; f < GRAPH_FAMILIES; f++)
@@ -215,7 +149,7 @@ static void memory_bounds_all_graphs_together(void **state)
     for (size_t limit = 1; limit < all; limit += all / 5) {
         int64_t replays = 0, for_memory = 0;
         open_stack(&s, EVERY, limit);
-        run(&s, &bounded);
+        varied_run(&s, REQUESTS, &bounded);
         assert_memory_equal(&bounded, &free_run, sizeof bounded);
         assert_true(round_graph_bytes(s.round) <= limit);
         for (int f = 0; f < GRAPH_FAMILIES; f++) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "model/deepseek4.h"
+#include "spec/draft_model.h"
 #include "spec/nextn.h"
 
 enum { PAGE_ROWS = 16 };
@@ -25,8 +26,17 @@ static void open_drafter(stack *s)
                        .max_requests = c->slots,
                        .max_rows = round_most_rows(c->prefill_chunk),
                        .drawing = { .most = c->spec_tokens } };
-    check(strcmp(c->drafter, "nextn") == 0 ? nextn_open(&n, &s->drafter, &err)
-                                           : drafter_open(c->drafter, &s->drafter, &err),
+    draft_model_config m = { .device = s->device,
+                             .model = s->model,
+                             .vocab = s->model->info.vocab,
+                             .slots = n.slots,
+                             .max_requests = n.max_requests,
+                             .max_length = c->context,
+                             .max_rows = n.max_rows,
+                             .drawing = n.drawing };
+    check(strcmp(c->drafter, "nextn") == 0   ? nextn_open(&n, &s->drafter, &err)
+          : strcmp(c->drafter, "draft") == 0 ? draft_model_open(&m, &s->drafter, &err)
+                                             : drafter_open(c->drafter, &s->drafter, &err),
           &err);
 }
 

@@ -24,7 +24,7 @@ typedef struct {
     int prefill_chunk;     /* 0: 32 */
     int spec_tokens;       /* 0: 5 */
     int spec_budget;       /* 0: by cost */
-    const char *drafter;   /* NULL: none */
+    const char *drafter;   /* NULL: none; draft: the model drafts for itself */
     bool eager;
     unsigned no_graphs; /* bits 1 << graph_family: not these */
     size_t graph_bytes; /* 0: no limit */

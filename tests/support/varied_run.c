@@ -1,0 +1,68 @@
+/* varied_run.c: see varied_run.h. */
+#include "support/varied_run.h"
+
+#include <string.h>
+
+#include "support/generate.h"
+
+enum { PROMPT = 6 };
+
+static int keeps, rounds; /* of this run */
+
+int varied_step(stack *s)
+{
+    int active = stack_step(s);
+    const round_plan *p = round_get_plan(s->round);
+    for (int i = 0; i < p->members && p->phase == PHASE_TARGET_VERIFY; i++)
+        assert_int_equal(p->member[i].draft.count, p->member[i].draft_room);
+    return active;
+}
+
+static int keep_in_turn(void *user, const plan_member *m)
+{
+    (void)user;
+    return m->draft.count > 0 ? keeps++ % (m->draft.count + 1) : 0;
+}
+
+/* So that there are rounds without drafts. */
+static bool pause_at_times(void *user, const round_plan *p)
+{
+    (void)user;
+    (void)p;
+    return rounds++ / 5 % 3 == 0;
+}
+
+void varied_run(stack *s, int requests, varied_text *out)
+{
+    round_hooks hooks = { .keep = keep_in_turn, .pause = pause_at_times };
+    foray_request r[VARIED_MOST];
+    int32_t ids[PROMPT];
+    keeps = rounds = 0;
+    round_set_hooks(s->round, &hooks);
+    for (int i = 0; i < requests; i++) {
+        random_ids(i + 1, PROMPT, s->model->info.vocab, ids);
+        foray_request_config c = request_of(ids, PROMPT, VARIED_TOKENS);
+        c.ignore_eos = true;
+        c.logprobs = 1;
+        c.sampling.temperature = (float)(i % 2);
+        c.sampling.seed = (uint64_t)i;
+        r[i] = stack_submit(s, &c);
+        varied_step(s);
+    }
+    for (int n = 0, active = 1; active > 0; n++) {
+        round_set_budget(s->round, 1 + n % VARIED_DRAFTS);
+        active = varied_step(s);
+        for (int i = 0; i < requests; i++) {
+            const request *q = batch_find(s->batch, r[i]);
+            for (int k = 0; k < q->out_count; k++)
+                out->logprobs[i][q->delivered - q->out_count + k] = q->out_logprobs[k];
+        }
+    }
+    for (int i = 0, count; i < requests; i++) {
+        const int32_t *tokens = stack_tokens(s, r[i], &count);
+        assert_int_equal(count, VARIED_TOKENS);
+        memcpy(out->ids[i], tokens, sizeof out->ids[i]);
+        batch_release(s->batch, r[i]);
+    }
+    round_set_hooks(s->round, NULL);
+}
