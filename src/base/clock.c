@@ -184,11 +184,39 @@ int64_t clock_fast_ns(void)
     }
 }
 
+int64_t clock_ticks(void)
+{
+    clock_function fake = atomic_load_explicit(&fake_now, memory_order_acquire);
+    if (fake != NULL)
+        return fake(fake_user);
+    return has_invariant_counter() ? (int64_t)__rdtsc() : system_ns();
+}
+
+int64_t clock_ticks_to_ns(int64_t ticks)
+{
+    if (atomic_load_explicit(&fake_now, memory_order_acquire) != NULL || !has_invariant_counter())
+        return ticks;
+    if (atomic_load_explicit(&anchor_slope, memory_order_acquire) == 0)
+        (void)clock_fast_ns(); /* sets the first anchor */
+    uint64_t slope = atomic_load_explicit(&anchor_slope, memory_order_acquire);
+    return (int64_t)((double)ticks * (double)slope / 4294967296.0);
+}
+
 #else
 
 int64_t clock_fast_ns(void)
 {
     return clock_ns();
+}
+
+int64_t clock_ticks(void)
+{
+    return clock_ns();
+}
+
+int64_t clock_ticks_to_ns(int64_t ticks)
+{
+    return ticks;
 }
 
 #endif

@@ -14,7 +14,12 @@ int64_t clock_ns(void);
 /* The same clock, read in a few nanoseconds. Off by less than 1 us against clock_ns. */
 int64_t clock_fast_ns(void);
 
-/* Replaces both by now(user), or restores the real ones with NULL. */
+/* What the fast clock counts by: read in half its time, for differences, which clock_ticks_to_ns turns into nanoseconds.
+ * Loads and stores around it may move past it. */
+int64_t clock_ticks(void);
+int64_t clock_ticks_to_ns(int64_t ticks);
+
+/* Replaces all of them by now(user), or restores the real ones with NULL. */
 void clock_set(int64_t (*now)(void *user), void *user);
 
 #endif

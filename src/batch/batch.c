@@ -235,6 +235,22 @@ static void record_request(const plan_member *m, const request *r, step_request 
     snprintf(out->rid, sizeof out->rid, "%d", r->handle);
 }
 
+/* What the round's streams waited for each other, all of which is over. */
+static void record_waits(batch *b, const round_plan *p)
+{
+    step_record *s = &b->record;
+    device_wait wait[STEP_MAX_WAITS];
+    int found = device_take_waits(b->config.device, p->round, wait, STEP_MAX_WAITS);
+    s->waits = found < STEP_MAX_WAITS ? found : STEP_MAX_WAITS;
+    s->waits_left_out = found - s->waits;
+    for (int i = 0; i < s->waits; i++)
+        s->wait[i] = (step_wait) { .stream = wait[i].stream,
+                                   .event = wait[i].event,
+                                   .from = wait[i].from,
+                                   .joins = wait[i].joins,
+                                   .waited_ns = wait[i].waited_ns };
+}
+
 static void record_step(batch *b, const round_plan *p, const round_times *t)
 {
     step_record *s = &b->record;
@@ -255,6 +271,7 @@ static void record_step(batch *b, const round_plan *p, const round_times *t)
     for (int i = 0; i < ROUTE_PARTS; i++)
         memcpy(s->route[part[i]], p->route[i], sizeof p->route[i]);
     s->experts_distinct = round_distinct_experts(b->config.round);
+    record_waits(b, p);
     s->requests = p->members;
     for (int i = 0; i < p->members; i++)
         record_request(&p->member[i], b->in_round[i], &s->request[i]);

@@ -30,8 +30,7 @@ typedef struct {
     phase_sum sum[PHASE_COUNT];
     int64_t wall_ns, plan_ns, update_ns, members, tokens, rows_live, rows_launched;
     struct {
-        int32_t stream, event;
-        int64_t ns;
+        step_wait sum;
         int steps;
     } place[MOST_PLACES];
     int places;
@@ -40,21 +39,30 @@ typedef struct {
 
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
+static bool same_wait(const step_wait *a, const step_wait *b)
+{
+    return a->stream == b->stream && a->event == b->event && a->from == b->from;
+}
+
+/* A side stream that waits for main has nothing to do meanwhile: that is no delay. */
 static void note_waits(account *a, const step_record *s)
 {
-    for (int i = 0; i < s->waits && i < STEP_MAX_WAITS; i++) {
+    a->out->waits_unseen += s->waits_left_out;
+    for (int i = 0; i < s->waits; i++) {
         const step_wait *w = &s->wait[i];
         int k = 0;
-        while (k < a->places && (a->place[k].stream != w->stream || a->place[k].event != w->event))
-            k++;
-        if (k == MOST_PLACES)
+        if (strcmp(w->from, "main") == 0)
             continue;
-        if (k == a->places) {
-            a->places++;
-            a->place[k].stream = w->stream;
-            a->place[k].event = w->event;
+        while (k < a->places && !same_wait(&a->place[k].sum, w))
+            k++;
+        if (k == MOST_PLACES) {
+            a->out->waits_unseen++;
+            continue;
         }
-        a->place[k].ns += w->waited_ns;
+        if (k == a->places)
+            a->place[a->places++].sum = (step_wait) { w->stream, w->event, w->from, 0, 0 };
+        a->place[k].sum.waited_ns += w->waited_ns;
+        a->place[k].sum.joins += w->joins;
         a->place[k].steps++;
     }
 }
@@ -138,15 +146,19 @@ static void sum_up_waits(account *a)
     for (; o->waits < BENCH_MOST_WAITS; o->waits++) {
         int most = -1;
         for (int i = 0; i < a->places; i++)
-            if (a->place[i].ns > 0 && (most < 0 || a->place[i].ns > a->place[most].ns))
+            if (a->place[i].sum.waited_ns > 0 &&
+                (most < 0 || a->place[i].sum.waited_ns > a->place[most].sum.waited_ns))
                 most = i;
         if (most < 0)
             return;
-        o->wait[o->waits] = (bench_wait) { .stream = a->place[most].stream,
-                                           .event = a->place[most].event,
+        step_wait *w = &a->place[most].sum;
+        o->wait[o->waits] = (bench_wait) { .stream = w->stream,
+                                           .event = w->event,
+                                           .from = w->from,
                                            .steps = a->place[most].steps,
-                                           .us = (double)a->place[most].ns / 1e3 / o->steps };
-        a->place[most].ns = 0;
+                                           .joins = w->joins,
+                                           .us = (double)w->waited_ns / 1e3 / o->steps };
+        w->waited_ns = 0;
     }
 }
 

@@ -25,8 +25,9 @@ typedef struct {
 
 /* A stream that stood still for an event of another one. */
 typedef struct {
-    int stream, event, steps; /* rounds with this wait */
-    double us;                /* per round, over all rounds */
+    const char *stream, *event, *from; /* as a step record's */
+    int steps, joins;                  /* rounds with this wait, and how often in all of them */
+    double us;                         /* per round, over all rounds */
 } bench_wait;
 
 typedef struct {
@@ -41,8 +42,8 @@ typedef struct {
     double members, rows_live, rows_launched;  /* per round */
     double accepted_length, tokens_per_second; /* tokens per request and round; of all requests together */
     double plan_us, update_us;                 /* per round */
-    bench_wait wait[BENCH_MOST_WAITS];         /* the longest first */
-    int waits;
+    bench_wait wait[BENCH_MOST_WAITS];         /* the longest first, none of them for the main stream */
+    int waits, waits_unseen;                   /* those that the records had no place for */
 } bench_account;
 
 /* Runs and times the rounds. passes: how often so many requests run together. steps 0: the context of the engine is too

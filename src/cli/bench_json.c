@@ -154,12 +154,17 @@ static void json_account(const bench_setting *s, const bench_account *a, buf *ou
     json_number("update_us", a->update_us, out);
     buf_puts(out, ",\"waits\":[");
     for (int i = 0; i < a->waits; i++) {
-        buf_printf(out, "%s{\"stream\":%d,\"event\":%d,\"steps\":%d", i > 0 ? "," : "", a->wait[i].stream,
-                   a->wait[i].event, a->wait[i].steps);
-        json_number("us_per_step", a->wait[i].us, out);
+        const bench_wait *w = &a->wait[i];
+        buf_printf(out, "%s{\"steps\":%d,\"joins\":%d", i > 0 ? "," : "", w->steps, w->joins);
+        json_text("stream", w->stream, out);
+        json_text("event", w->event, out);
+        json_text("from", w->from, out);
+        json_number("us_per_step", w->us, out);
         buf_puts(out, "}");
     }
-    buf_puts(out, "]}");
+    buf_puts(out, "]");
+    json_whole("waits_unseen", a->waits_unseen, out);
+    buf_puts(out, "}");
 }
 
 static void json_phase(const bench_setting *s, const bench_account *a, const bench_phase *p, buf *out)

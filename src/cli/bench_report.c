@@ -103,10 +103,15 @@ static void put_rounds(const bench_account *a, buf *out)
                a->rows_launched);
     buf_printf(out, "; accepted length %.2f; %.1f tokens/s; plan %.2f us, update %.2f us a round\n",
                a->accepted_length, a->tokens_per_second, a->plan_us, a->update_us);
-    for (int i = 0; i < a->waits; i++)
-        buf_printf(out, "%s stream %d %.2f us a round for event %d (in %d rounds)%s",
-                   i == 0 ? "longest waits:" : "", a->wait[i].stream, a->wait[i].us, a->wait[i].event,
-                   a->wait[i].steps, i + 1 == a->waits ? "\n" : ";");
+    for (int i = 0; i < a->waits; i++) {
+        const bench_wait *w = &a->wait[i];
+        const bool own = strcmp(w->event, w->from) == 0; /* a fork's branch, all of it */
+        buf_printf(out, "%s %s %.2f us a round for %s%s%s (%d joins in %d rounds)%s",
+                   i == 0 ? "longest waits:" : "", w->stream, w->us, w->event, own ? "" : " of ",
+                   own ? "" : w->from, w->joins, w->steps, i + 1 == a->waits ? "\n" : ";");
+    }
+    if (a->waits_unseen > 0)
+        buf_printf(out, "%d waits found no place in their round's record\n", a->waits_unseen);
     buf_printf(out, "not counted: %d rounds that warmed up, %d that read prompts", a->warm_steps,
                a->prompt_steps);
     if (a->unseen > 0)

@@ -51,7 +51,8 @@ uint64_t device_bytes(const device *d); /* live */
 
 /* ---- streams and events ---- */
 
-int stream_create(device *d, const char *name, stream **out, foray_error *err); /* name static */
+/* Names are static. */
+int stream_create(device *d, const char *name, stream **out, foray_error *err);
 void stream_destroy(stream *s); /* waits for its work; a capture it takes part in is broken */
 int stream_launch(stream *s, kernel_id id, const kernel_args *args, foray_error *err);
 int stream_sync(stream *s, foray_error *err); /* the host waits (and helps) until the stream is empty */
@@ -80,6 +81,20 @@ typedef struct {
     int64_t syncs, wait_ns, launches, graph_launches, node_updates;
 } device_counters;
 device_counters device_get_counters(const device *d);
+
+enum { DEVICE_WAIT_ROUNDS = 4 };
+
+/* A stream that stood still until an event of another one, at one or more places of a round. */
+typedef struct {
+    const char *stream, *event, *from; /* who waited, for what, of whom: static names */
+    int joins;
+    int64_t waited_ns; /* from the end of the stream's own work before each, to the event */
+} device_wait;
+/* What the work marked with this round waited for, one entry per stream and event: every wait for another stream's event
+ * that a task came behind, those that took no time with it. Fills out[0 … most), returns how many there are, and forgets
+ * them. Each of several events before one task counts by itself, so their times overlap. The last DEVICE_WAIT_ROUNDS
+ * rounds are kept: earlier ones need not be taken. */
+int device_take_waits(device *d, int64_t round, device_wait *out, int most);
 
 /* ---- graphs ---- */
 

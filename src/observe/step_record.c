@@ -68,6 +68,23 @@ static void append_shared_fields(buf *out, const step_record *s)
     }
 }
 
+/* waited_ns counts from the end of the stream's own work before each join; joins of one task overlap. */
+static void append_waits(buf *out, const step_record *s)
+{
+    buf_puts(out, "\"waits\":[");
+    for (int i = 0; i < s->waits && i < STEP_MAX_WAITS; i++) {
+        const step_wait *w = &s->wait[i];
+        buf_puts(out, i != 0 ? ",{\"stream\":" : "{\"stream\":");
+        append_text(out, w->stream, strlen(w->stream));
+        buf_puts(out, ",\"event\":");
+        append_text(out, w->event, strlen(w->event));
+        buf_puts(out, ",\"from\":");
+        append_text(out, w->from, strlen(w->from));
+        buf_printf(out, ",\"joins\":%d,\"waited_ns\":%" PRId64 "}", w->joins, w->waited_ns);
+    }
+    buf_printf(out, "],\"waits_left_out\":%d", s->waits_left_out);
+}
+
 void step_record_json(const step_record *s, buf *out)
 {
     buf_puts(out, "{");
@@ -76,12 +93,9 @@ void step_record_json(const step_record *s, buf *out)
                s->decode ? "decode" : "prefill", s->wall_ns);
     for (int p = 0; p < PHASE_COUNT; p++)
         buf_printf(out, "%s\"%s\":%" PRId64, p != 0 ? "," : "", phase_name((phase)p), s->phases_ns[p]);
-    buf_printf(out, "},\"plan_ns\":%" PRId64 ",\"update_ns\":%" PRId64 ",\"waits\":[", s->plan_ns,
-               s->update_ns);
-    for (int i = 0; i < s->waits && i < STEP_MAX_WAITS; i++)
-        buf_printf(out, "%s{\"stream\":%d,\"event\":%d,\"waited_ns\":%" PRId64 "}", i != 0 ? "," : "",
-                   s->wait[i].stream, s->wait[i].event, s->wait[i].waited_ns);
-    buf_puts(out, "],\"route\":{");
+    buf_printf(out, "},\"plan_ns\":%" PRId64 ",\"update_ns\":%" PRId64 ",", s->plan_ns, s->update_ns);
+    append_waits(out, s);
+    buf_puts(out, ",\"route\":{");
     const char *between = "";
     for (int p = 0; p < PHASE_COUNT; p++) {
         if (s->route[p][0] == '\0')

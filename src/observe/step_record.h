@@ -18,9 +18,10 @@ typedef struct {
     char rid[24];
 } step_request;
 
-/* A stream that stood still until an event of another one. */
+/* A stream that stood still until an event of another one, at one or more places of the step (docs/device.md). */
 typedef struct {
-    int32_t stream, event;
+    const char *stream, *event, *from; /* who waited, for what, of whom: static names */
+    int joins;
     int64_t waited_ns;
 } step_wait;
 
@@ -36,8 +37,8 @@ typedef struct step_record {
     char route[PHASE_COUNT]
               [STEP_ROUTE_BYTES]; /* "graph:1x4", "eager:prefill"; "" where the phase did not run */
     int rows_live, rows_launched, rows_computed, experts_distinct;
-    int64_t sum_nq, sum_nkv; /* query rows, and keys they saw: the step's real work */
-    int waits;
+    int64_t sum_nq, sum_nkv;   /* query rows, and keys they saw: the step's real work */
+    int waits, waits_left_out; /* those that found no place here */
     step_wait wait[STEP_MAX_WAITS];
     int requests;
     step_request request[STEP_MAX_REQUESTS];

@@ -56,6 +56,17 @@ static void the_fast_clock_never_goes_back_between_threads(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* Bracketed from inside and from outside. */
+static void ticks_measure_differences_of_the_clock(void **state)
+{
+    (void)state;
+    int64_t before = clock_ns(), first = clock_ticks(), begin = clock_ns(), end = begin;
+    while (end - begin < 5000000)
+        end = clock_ns();
+    int64_t last = clock_ticks(), after = clock_ns(), ns = clock_ticks_to_ns(last - first);
+    assert_true(ns >= (end - begin) / 100 * 99 && ns <= (after - before) / 100 * 101 + 1000);
+}
+
 static int64_t told(void *user)
 {
     return (*(int64_t *)user)++;
@@ -68,6 +79,8 @@ static void a_test_can_replace_the_clock(void **state)
     clock_set(told, &now);
     assert_int_equal(clock_ns(), 100);
     assert_int_equal(clock_fast_ns(), 101);
+    assert_int_equal(clock_ticks(), 102);
+    assert_int_equal(clock_ticks_to_ns(5), 5);
     clock_set(NULL, NULL);
     assert_true(clock_ns() > 1000);
 }
@@ -129,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_fast_clock_is_the_clock),
         cmocka_unit_test(the_fast_clock_never_goes_back_between_threads),
+        cmocka_unit_test(ticks_measure_differences_of_the_clock),
         cmocka_unit_test(a_test_can_replace_the_clock),
         cmocka_unit_test(philox_gives_its_known_answers),
         cmocka_unit_test(a_draw_depends_on_each_of_its_coordinates),

@@ -56,8 +56,9 @@ static step_record verify_step(void)
         .rows_computed = 7,
         .sum_nq = 7,
         .sum_nkv = 1500,
-        .waits = 1,
-        .wait = { { .stream = 1, .event = 4, .waited_ns = 250 } },
+        .waits = 2,
+        .waits_left_out = 3,
+        .wait = { { "main", "kv", "kv", 31, 5300 }, { "ma\"in", "\xff", "", 1, 0 } },
         .requests = 2,
         .request = { { .slot = 3,
                        .prefix_len = 211,
@@ -123,7 +124,7 @@ static void forays_own_fields_are_always_there_and_integer(void **state)
         static const char *const fields[] = { "rank",          "wall_ns",          "plan_ns",
                                               "update_ns",     "rows_live",        "rows_launched",
                                               "rows_computed", "experts_distinct", "sum_nq",
-                                              "sum_nkv",       "net_saved_ns" };
+                                              "sum_nkv",       "net_saved_ns",     "waits_left_out" };
         for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
             whole(j, fields[f]);
         int64_t sum = 0;
@@ -158,9 +159,13 @@ static void what_was_not_measured_is_left_out(void **state)
     assert_int_equal(json_object_size(route), 2);
     assert_string_equal(json_string_value(json_object_get(route, "target_verify")), "graph:2x8");
     assert_string_equal(json_string_value(json_object_get(route, "accept")), "eager:logits processor");
-    assert_int_equal(whole(wait, "stream"), 1);
-    assert_int_equal(whole(wait, "event"), 4);
-    assert_int_equal(whole(wait, "waited_ns"), 250);
+    assert_int_equal(json_array_size(json_object_get(j, "waits")), 2);
+    assert_int_equal(whole(j, "waits_left_out"), 3);
+    assert_string_equal(json_string_value(json_object_get(wait, "stream")), "main");
+    assert_string_equal(json_string_value(json_object_get(wait, "event")), "kv");
+    assert_string_equal(json_string_value(json_object_get(wait, "from")), "kv");
+    assert_int_equal(whole(wait, "joins"), 31);
+    assert_int_equal(whole(wait, "waited_ns"), 5300);
     json_decref(j);
 }
 
@@ -171,6 +176,8 @@ static void a_full_record_is_valid(void **state)
     memset(&s, 0x7f, sizeof s);
     s.decode = true;
     s.waits = STEP_MAX_WAITS;
+    for (int i = 0; i < STEP_MAX_WAITS; i++)
+        s.wait[i].stream = s.wait[i].event = s.wait[i].from = "a";
     s.requests = STEP_MAX_REQUESTS;
     for (int i = 0; i < STEP_MAX_REQUESTS; i++) {
         s.request[i].draft_count = STEP_MAX_DRAFT;

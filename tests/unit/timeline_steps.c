@@ -13,7 +13,10 @@
 #include "base/mem.h"
 #include "timeline/steps_file.h"
 
-#define GOOD "{\"forward_ct\":1,\"bs\":2,\"kind\":\"decode\",\"wall_ns\":1000,\"phases_ns\":{\"draft\":10}}\n"
+#define GOOD                                                                                                 \
+    "{\"forward_ct\":1,\"bs\":2,\"kind\":\"decode\",\"wall_ns\":1000,\"phases_ns\":{\"draft\":10},"          \
+    "\"waits\":[{\"stream\":\"main\",\"event\":\"kv\",\"from\":\"kv\",\"joins\":31,\"waited_ns\":5300}],"    \
+    "\"waits_left_out\":0}\n"
 
 static int opened(steps_file *f, const char *text, foray_error *err)
 {

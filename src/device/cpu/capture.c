@@ -172,6 +172,8 @@ int capture_record(event *e, stream *s, foray_error *err)
     edge_list_free(&e->at);
     e->at = at;
     e->recorded = true;
+    e->from = s->index;
+    e->from_name = s->name;
     e->capture = c->id;
     return 0;
 }
@@ -189,8 +191,11 @@ int capture_wait(stream *s, event *e, foray_error *err)
             s->name, e->name, e->recorded ? "recorded outside of this capture" : "never recorded");
     s->capture = c;
     c->joined[s->index] = true;
+    int tally = stream_tally(s, e);
     for (int i = 0; i < e->at.count; i++) {
-        if (!front_add(c, &s->front, e->at.edge[i]))
+        program_edge after = e->at.edge[i];
+        after.tally = tally;
+        if (!front_add(c, &s->front, after))
             return no_memory(c, "stream_wait", s, err);
     }
     return 0;

@@ -111,6 +111,11 @@ device_counters device_get_counters(const device *d)
     return d->counters;
 }
 
+int device_take_waits(device *d, int64_t round, device_wait *out, int most)
+{
+    return executor_take_waits(d->x, round, out, most);
+}
+
 void device_set_checks(device *d, bool on)
 {
     d->checks = on;

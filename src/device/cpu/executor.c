@@ -155,10 +155,32 @@ static void make_ready(executor *x, task *t, int waited_event, int64_t now, task
         return;
     }
     assert(!g->launch);
+    if (g->stamped)
+        g->begin_ticks = clock_ticks();
     g->launch = (queued *)t;
     g->remaining = g->count;
     for (int i = 0; i < g->root_count; i++)
         make_ready(x, &g->nodes[g->roots[i]].t, waited_event, now, done);
+}
+
+/* Locked: all predecessors of a node are over: how much later than its own stream's were those of other streams? */
+static void count_node_waits(executor *x, const program *g, const program_node *n)
+{
+    int node = n->t.node;
+    int64_t own = n->own >= 0 ? g->nodes[n->own].t.end_ticks : g->begin_ticks;
+    for (int i = g->first[node]; i < g->first[node + 1]; i++) {
+        const program_edge *e = &g->edges[i];
+        if (e->tally)
+            waits_add(&x->waits, g->launch->mark.round, e->tally, g->nodes[e->node].t.end_ticks - own);
+    }
+}
+
+/* The same for a launch, whose stream stands still from when it is queued at the earliest. */
+static void count_launch_waits(executor *x, const queued *q)
+{
+    for (int i = 0; i < q->edges; i++)
+        if (q->in[i].tally)
+            waits_add(&x->waits, q->mark.round, q->in[i].tally, q->in[i].done_ticks - q->other_ticks);
 }
 
 /* Locked: a node is over: its successors, then perhaps the launch of its graph. */
@@ -168,9 +190,12 @@ static void complete_node(executor *x, task *t, int64_t now, task **done)
     const program_node *n = &g->nodes[t->node];
     t->pending = n->predecessors; /* for the next launch */
     for (int i = n->first; i < n->first + n->count; i++) {
-        task *to = &g->nodes[g->successors[i].node].t;
-        if (--to->pending == 0)
-            make_ready(x, to, g->successors[i].event, now, done);
+        program_node *to = &g->nodes[g->successors[i].node];
+        if (--to->t.pending > 0)
+            continue;
+        if (to->tallies > 0)
+            count_node_waits(x, g, to);
+        make_ready(x, &to->t, g->successors[i].event, now, done);
     }
     if (--g->remaining == 0) {
         task *launch = &g->launch->t;
@@ -180,15 +205,26 @@ static void complete_node(executor *x, task *t, int64_t now, task **done)
     }
 }
 
+/* Locked: an edge into a launch is done. */
+static void complete_edge(executor *x, edge *e, int64_t now, task **done)
+{
+    queued *to = e->to;
+    if (to->tallies > 0)
+        *(e->tally ? &e->done_ticks : &to->other_ticks) = clock_ticks();
+    if (--to->t.pending > 0)
+        return;
+    if (to->tallies > 0)
+        count_launch_waits(x, to);
+    make_ready(x, &to->t, e->event, now, done);
+}
+
 /* Locked: a launch is over. The last thing to touch its lane, signals and graph is a store that their
  * owners wait for. */
 static void complete_launch(executor *x, queued *q, int64_t now, task **done)
 {
     lane *l = q->lane;
-    for (edge *e = q->out; e; e = e->next) {
-        if (--e->to->t.pending == 0)
-            make_ready(x, &e->to->t, e->event, now, done);
-    }
+    for (edge *e = q->out; e; e = e->next)
+        complete_edge(x, e, now, done);
     if (q->signals && now == 0)
         now = clock_fast_ns();
     while (q->signals) {
@@ -251,8 +287,10 @@ queued *executor_take(executor *x)
     q->t.impl = NULL;
     q->t.graph = NULL;
     q->t.node = -1;
+    q->t.stamped = false;
     q->t.priority = 0;
     q->t.pending = 0;
+    q->edges = q->tallies = 0;
     q->out = NULL;
     q->signals = NULL;
     return q;
@@ -265,17 +303,23 @@ dependency executor_submit(executor *x, queued *q, lane *l, const dependency *af
         x->step_start_ns = clock_fast_ns();
     int64_t now = atomic_load_explicit(&x->records, memory_order_relaxed) ? clock_fast_ns() : 0;
     q->lane = l;
+    q->other_ticks = count > 0 ? clock_ticks() : 0;
     executor_lock(x);
     q->ticket = ++x->tickets;
     dependency tail = { .task = l->tail, .ticket = l->tail ? l->tail->ticket : 0, .event = -1 };
     for (int i = -1; i < count; i++) {
         const dependency *d = i < 0 ? &tail : &after[i];
-        if (!d->task || d->task->ticket != d->ticket)
+        bool over = !d->task || d->task->ticket != d->ticket;
+        if (over && d->tally)
+            waits_add(&x->waits, q->mark.round, d->tally, 0);
+        if (over)
             continue;
-        edge *e = &q->in[q->t.pending++];
-        *e = (edge) { .to = q, .next = d->task->out, .event = d->event };
+        edge *e = &q->in[q->edges++];
+        *e = (edge) { .to = q, .next = d->task->out, .event = d->event, .tally = d->tally };
         d->task->out = e;
+        q->tallies += d->tally != 0;
     }
+    q->t.pending = q->edges;
     l->tail = q;
     atomic_fetch_add_explicit(&l->pending, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&x->in_flight, 1, memory_order_relaxed);
@@ -344,6 +388,21 @@ dependency executor_signal_task(executor *x, const signal *s)
     dependency d = { .task = s->task, .ticket = s->task ? s->task->ticket : 0, .event = -1 };
     executor_unlock(x);
     return d;
+}
+
+int executor_tally(executor *x, const char *waiting, const char *awaited, const char *from)
+{
+    return waits_tally(&x->waits, waiting, awaited, from);
+}
+
+int executor_take_waits(executor *x, int64_t round, device_wait *out, int most)
+{
+    executor_lock(x);
+    int found = waits_take(&x->waits, round, out, most);
+    executor_unlock(x);
+    for (int i = 0; i < found && i < most; i++)
+        out[i].waited_ns = clock_ticks_to_ns(out[i].waited_ns);
+    return found;
 }
 
 /* ---- the host's waiting ---- */

@@ -37,15 +37,18 @@ typedef struct task {
     phase phase;      /* of a node: what its capture was marked with */
     int pending;      /* edges not yet done */
     int waited_event; /* of the last edge that was done; -1: stream order */
-    int64_t ready_ns, start_ns;
+    bool stamped;     /* of a node: end_ticks is asked for by a node that waits for another stream */
+    int64_t ready_ns, start_ns, end_ticks;
     struct task *next; /* in a list of finished tasks */
     kernel_args args;
 } task;
 
 typedef struct edge {
     queued *to;
-    struct edge *next; /* among the edges out of one task */
-    int event;         /* index of the event that made the edge; -1: stream order */
+    struct edge *next;  /* among the edges out of one task */
+    int event;          /* index of the event that made the edge; -1: stream order */
+    int tally;          /* what is waited here is counted there (waits.h); 0: nowhere */
+    int64_t done_ticks; /* with a tally */
 } edge;
 
 /* A point that completes with a task; an event's core. */
@@ -72,7 +75,9 @@ struct queued {
     edge *out;
     signal *signals;
     task_mark mark;
-    edge in[QUEUED_EDGES];
+    edge in[QUEUED_EDGES]; /* [edges] */
+    int edges, tallies;    /* of the edges, those with a tally */
+    int64_t other_ticks;   /* with tallies: when the last edge without one was done, or the launch queued */
     queued *free_next;
 };
 
@@ -80,17 +85,19 @@ struct queued {
 typedef struct {
     queued *task; /* NULL: over */
     uint64_t ticket;
-    int event;
+    int event, tally; /* as an edge's; what is over has been waited for too, for no time */
 } dependency;
 
 typedef struct {
-    task t;
     int predecessors;
     int first, count; /* in program.successors */
+    int tallies;      /* of the predecessors, those with a tally */
+    int own;          /* the node before this one on its stream; -1: none */
+    task t;
 } program_node;
 
 typedef struct {
-    int node, event;
+    int node, event, tally; /* as an edge's */
 } program_edge;
 
 /* The nodes of a graph, in capture order (which is topological). One launch at a time runs it; the edges
@@ -100,8 +107,12 @@ struct program {
     program_node *nodes; /* [count] */
     int count;
     program_edge *successors;
-    int *roots; /* [root_count] nodes without predecessors */
+    int *first;          /* [count + 1] of each node's predecessors, in edges */
+    program_edge *edges; /* predecessors; then what is the graph's */
+    int *roots;          /* [root_count] nodes without predecessors */
     int root_count;
+    bool stamped;          /* begin_ticks is asked for by a node that waits, the first of its stream */
+    int64_t begin_ticks;   /* of the launch that runs */
     int remaining;         /* nodes not done in the launch that runs */
     queued *launch;        /* that launch */
     _Atomic int in_flight; /* launches queued or running */
@@ -121,6 +132,11 @@ int executor_reserve_scratch(executor *x, size_t bytes, foray_error *err);
 queued *executor_take(executor *x);
 /* Queues q at the end of lane behind `count` <= QUEUED_EDGES - 1 dependencies. Returns it as one. */
 dependency executor_submit(executor *x, queued *q, lane *l, const dependency *after, int count);
+
+/* The tally of what the work of one stream waits for an event of another. The names are borrowed. */
+int executor_tally(executor *x, const char *waiting, const char *awaited, const char *from);
+/* As device_take_waits. */
+int executor_take_waits(executor *x, int64_t round, device_wait *out, int most);
 
 /* Puts s on the last launch of the lane; it is complete at once when that is done. */
 void executor_signal(executor *x, signal *s, lane *l);

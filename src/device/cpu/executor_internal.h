@@ -18,6 +18,7 @@
 #include "base/thread.h"
 #include "device/cpu/ready.h"
 #include "device/cpu/throttle.h"
+#include "device/cpu/waits.h"
 
 /* A task whose tiles are being run. Every worker is inside at most one, so there are as many as workers. */
 typedef struct {
@@ -86,6 +87,8 @@ struct executor {
     queued *free;
     throttle throttle;
     int64_t step_start_ns, step_wait_ns;
+
+    _Alignas(64) wait_sums waits; /* locked: its rounds; the tallies are the host's */
 };
 
 static inline void executor_lock(executor *x)

@@ -16,10 +16,8 @@ struct graph {
     graph_pool *pool;
     size_t bytes;
     program program;
-    int *first;          /* [count + 1] of each node's predecessors, in edges */
-    program_edge *edges; /* predecessors, then what the marks stand for */
     int edge_count;
-    capture_mark *marks; /* [mark_count] first is in edges */
+    capture_mark *marks; /* [mark_count] first is in program.edges, behind the predecessors */
     int mark_count;
     const char *stream_name[DEVICE_STREAMS]; /* NULL: takes no part */
 };
@@ -119,8 +117,8 @@ static size_t lay_out(const capture *c, uint8_t *block, graph **out)
         g->program.nodes = nodes;
         g->program.successors = successors;
         g->program.roots = roots;
-        g->first = first;
-        g->edges = kept;
+        g->program.first = first;
+        g->program.edges = kept;
         g->marks = marks;
         *out = g;
     }
@@ -140,8 +138,8 @@ static void link_nodes(graph *g)
 {
     program *p = &g->program;
     for (int i = 0; i < p->count; i++) {
-        for (int k = g->first[i]; k < g->first[i + 1]; k++)
-            p->nodes[g->edges[k].node].count++;
+        for (int k = p->first[i]; k < p->first[i + 1]; k++)
+            p->nodes[p->edges[k].node].count++;
     }
     int at = 0;
     for (int i = 0; i < p->count; i++) {
@@ -153,9 +151,9 @@ static void link_nodes(graph *g)
             p->roots[p->root_count++] = i;
     }
     for (int i = 0; i < p->count; i++) {
-        for (int k = g->first[i]; k < g->first[i + 1]; k++) {
-            program_node *n = &p->nodes[g->edges[k].node];
-            p->successors[n->first + n->count++] = (program_edge) { .node = i, .event = g->edges[k].event };
+        for (int k = p->first[i]; k < p->first[i + 1]; k++) {
+            program_node *n = &p->nodes[p->edges[k].node];
+            p->successors[n->first + n->count++] = (program_edge) { .node = i, .event = p->edges[k].event };
         }
     }
     for (int i = p->count - 1; i >= 0; i--) {
@@ -169,15 +167,33 @@ static void link_nodes(graph *g)
     }
 }
 
+/* Node i waits for other streams: whose ends does that ask for? last: the node before it on its stream, or -1. */
+static void stamp(program *p, int i, int last)
+{
+    program_node *n = &p->nodes[i];
+    for (int k = p->first[i]; k < p->first[i] + n->predecessors; k++) {
+        if (!p->edges[k].tally)
+            continue;
+        n->tallies++;
+        p->nodes[p->edges[k].node].t.stamped = true;
+    }
+    n->own = last;
+    if (n->tallies > 0 && last >= 0)
+        p->nodes[last].t.stamped = true;
+    p->stamped |= n->tallies > 0 && last < 0;
+}
+
 static void take_edges(graph *g, const capture *c, int first, int count)
 {
     for (int i = first; i < first + count; i++)
-        g->edges[g->edge_count++] = c->edges[i];
+        g->program.edges[g->edge_count++] = c->edges[i];
 }
 
 static void fill(graph *g, const capture *c)
 {
     program *p = &g->program;
+    int last[DEVICE_STREAMS];
+    memset(last, -1, sizeof last);
     p->count = c->count;
     for (int i = 0; i < c->count; i++) {
         const capture_node *from = &c->nodes[i];
@@ -191,10 +207,12 @@ static void fill(graph *g, const capture *c)
                         .node = i,
                         .pending = from->count,
                         .args = from->args };
-        g->first[i] = g->edge_count;
+        p->first[i] = g->edge_count;
         take_edges(g, c, from->first, from->count);
+        stamp(p, i, last[from->stream]);
+        last[from->stream] = i;
     }
-    g->first[c->count] = g->edge_count;
+    p->first[c->count] = g->edge_count;
     for (; g->mark_count < c->mark_count; g->mark_count++) {
         capture_mark *m = &g->marks[g->mark_count];
         *m = c->marks[g->mark_count];
@@ -332,9 +350,9 @@ void graph_json(const graph *g, buf *out)
         put_name(out, kernel_name(t->id, &t->args));
         buf_printf(out, ",\"class\":\"%s\",\"stream\":%d,\"path_ns\":%lld,\"after\":[",
                    class_name(kernel_get_class(t->id)), t->stream, (long long)t->priority);
-        for (int k = g->first[i]; k < g->first[i + 1]; k++)
-            buf_printf(out, "%s{\"node\":%d,\"event\":%d}", k > g->first[i] ? "," : "", g->edges[k].node,
-                       g->edges[k].event);
+        for (int k = p->first[i]; k < p->first[i + 1]; k++)
+            buf_printf(out, "%s{\"node\":%d,\"event\":%d}", k > p->first[i] ? "," : "", p->edges[k].node,
+                       p->edges[k].event);
         buf_puts(out, "]}");
     }
     buf_puts(out, "],\"events\":[");
@@ -344,7 +362,7 @@ void graph_json(const graph *g, buf *out)
         put_name(out, m->name);
         buf_printf(out, ",\"stream\":%d,\"after\":[", m->stream);
         for (int k = m->first; k < m->first + m->count; k++)
-            buf_printf(out, "%s%d", k > m->first ? "," : "", g->edges[k].node);
+            buf_printf(out, "%s%d", k > m->first ? "," : "", p->edges[k].node);
         buf_puts(out, "]}");
     }
     buf_puts(out, "]}");

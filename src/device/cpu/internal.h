@@ -71,6 +71,8 @@ struct event {
     const char *name;
     int index;
     bool recorded;
+    int from; /* the stream of its last record: its index and name */
+    const char *from_name;
     signal signal;
     hazard_clock clock;
     uint64_t capture; /* its last record was in this capture; 0: in none */
@@ -111,6 +113,8 @@ static inline void check_seen(device *d, const hazard_clock *clock)
 
 /* ---- stream.c ---- */
 
+/* What is counted where work of s waits for e's last record; 0: it is of s itself. */
+int stream_tally(stream *s, const event *e);
 /* Launches a graph's program on s, after the last launch of its pool. */
 int stream_replay(stream *s, program *p, graph_pool *pool, foray_error *err);
 

@@ -121,6 +121,11 @@ int stream_sync(stream *s, foray_error *err)
     return 0;
 }
 
+int stream_tally(stream *s, const event *e)
+{
+    return e->from == s->index ? 0 : executor_tally(s->d->x, s->name, e->name, e->from_name);
+}
+
 int stream_wait(stream *s, event *e, foray_error *err)
 {
     assert(s->d == e->d);
@@ -137,7 +142,8 @@ int stream_wait(stream *s, event *e, foray_error *err)
     if (s->d->checks)
         hazard_join(&s->clock, &e->clock);
     dependency d = executor_signal_task(s->d->x, &e->signal);
-    if (!d.task)
+    d.tally = stream_tally(s, e);
+    if (!d.task && !d.tally)
         return 0;
     if (s->waits == STREAM_WAITS)
         submit_join(s);
@@ -180,6 +186,8 @@ int event_record(event *e, stream *s, foray_error *err)
     submit_join(s);
     executor_signal(s->d->x, &e->signal, &s->lane);
     e->recorded = true;
+    e->from = s->index;
+    e->from_name = s->name;
     e->capture = 0;
     if (s->d->checks)
         e->clock = s->clock;

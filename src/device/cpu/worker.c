@@ -229,6 +229,8 @@ static int finish_slot(worker *w, int i)
     task *t = s->task;
     ring *r = atomic_load_explicit(&x->records, memory_order_relaxed);
     int64_t now = r ? clock_fast_ns() : 0;
+    if (t->stamped)
+        t->end_ticks = clock_ticks();
     if (r)
         write_record(r, t, now);
     executor_lock(x);
