@@ -63,6 +63,7 @@ typedef enum {
     OPT_ROOFLINE,     /* bench */
     OPT_AB,           /* bench */
     OPT_GRAPH_REPORT, /* bench */
+    OPT_SPEC_TABLE,   /* bench */
     OPT_FORMAT,       /* trace */
     OPT_RULES,        /* trace */
     OPT_REPORT,       /* trace */

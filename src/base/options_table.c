@@ -122,6 +122,9 @@ const option_row option_rows[OPT_COUNT] = {
                  .help = "given twice: compare two sets of options, in turn, and nothing else" },
     [OPT_GRAPH_REPORT] = { "graph-report", NULL, KIND_FLAG, SECTION_MEASURE, BENCH,
                            .help = "what captured graphs take and save, by phase, and nothing else" },
+    [OPT_SPEC_TABLE] = { "spec-table", NULL, KIND_FLAG, SECTION_MEASURE, BENCH,
+                         .help = "speed of fixed numbers of drafts and of auto for each class of prompts and "
+                                 "1, 4, 8 requests, and nothing else" },
     [OPT_FORMAT] = { "format", NULL, KIND_CHOICE, SECTION_TRACE, TRACE, .argument = "KIND",
                      .choices = "auto|foray|kineto|ascend|nsys", .fallback = "auto",
                      .help = "refuse files of another kind; auto: any, recognised by content" },

@@ -52,6 +52,7 @@ static const struct {
                { OPT_ROWS, "rows", false },
                { OPT_ROOFLINE, "roofline", false },
                { OPT_GRAPH_REPORT, "graph-report", false },
+               { OPT_SPEC_TABLE, "spec-table", false },
                { OPT_OUTPUT, "output", false } };
 enum { SHARED_COUNT = sizeof SHARED / sizeof *SHARED };
 

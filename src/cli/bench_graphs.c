@@ -231,20 +231,6 @@ static int open_engine(report *x)
     return rc;
 }
 
-static void warn_unused(const options *o)
-{
-    static const struct {
-        option_id id;
-        const char *name;
-    } unused[] = { { OPT_N_PROMPT, "n-prompt" }, { OPT_N_GEN, "n-gen" },
-                   { OPT_N_DEPTH, "n-depth" },   { OPT_PG, "pg" },
-                   { OPT_ROWS, "rows" },         { OPT_ROOFLINE, "roofline" } };
-    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
-        if (options_has(o, unused[i].id))
-            log_warning("--%s has no effect: --graph-report measures graphs and nothing else",
-                        unused[i].name);
-}
-
 int bench_graphs(const options *o, buf *out, foray_error *err)
 {
     report x = { .o = o, .err = err };
@@ -253,7 +239,7 @@ int bench_graphs(const options *o, buf *out, foray_error *err)
         return fail(err, FORAY_EUSAGE, "--graph-report: --graph off leaves no graphs to report on");
     if (strcmp(options_string(o, OPT_OUTPUT), "md") != 0)
         return fail(err, FORAY_EUSAGE, "--graph-report: there is no other form than -o md");
-    warn_unused(o);
+    bench_warn_rows(o, OPT_COUNT, "--graph-report measures graphs and nothing else");
     x.of = mem_alloc_zeroed(MEM_GENERAL, bytes);
     if (!x.of)
         return fail(err, FORAY_ENOMEM, "bench: no memory");

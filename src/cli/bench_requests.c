@@ -4,6 +4,20 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
+
+void bench_warn_rows(const options *o, option_id used, const char *why)
+{
+    static const struct {
+        option_id id;
+        const char *name;
+    } rows[] = { { OPT_N_PROMPT, "n-prompt" }, { OPT_N_GEN, "n-gen" },
+                 { OPT_N_DEPTH, "n-depth" },   { OPT_PG, "pg" },
+                 { OPT_ROWS, "rows" },         { OPT_ROOFLINE, "roofline" } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].id != used && options_has(o, rows[i].id))
+            log_warning("--%s has no effect: %s", rows[i].name, why);
+}
 
 foray_request_config bench_plain_request(const int32_t *ids, int prompt, int n)
 {

@@ -3,8 +3,8 @@
 #ifndef FORAY_CLI_BENCH_REQUESTS_H
 #define FORAY_CLI_BENCH_REQUESTS_H
 
+#include "base/options.h"
 #include "cli/bench_prompts.h"
-#include "foray.h"
 
 enum { BENCH_MOST_REQUESTS = 64, BENCH_MOST_TOKENS = 4096, BENCH_MOST_PROMPT = 1024 };
 
@@ -14,6 +14,9 @@ typedef struct {
     int count;
     foray_account account;
 } bench_answer;
+
+/* Warns of options of the usual rows, a line for each but `used`: why they have no effect. */
+void bench_warn_rows(const options *o, option_id used, const char *why);
 
 /* A greedy request of n generated tokens after a prompt of `prompt` ids. */
 foray_request_config bench_plain_request(const int32_t *ids, int prompt, int n);

@@ -19,6 +19,7 @@
 #include "cli/bench_report.h"
 #include "cli/bench_requests.h"
 #include "cli/bench_roofline.h"
+#include "cli/bench_table.h"
 #include "cli/commands.h"
 #include "cli/model_path.h"
 #include "cli/setup.h"
@@ -553,6 +554,8 @@ int cmd_bench(const options *o)
         rc = bench_ab(o, &text, &err);
     else if (rc == 0 && options_flag(o, OPT_GRAPH_REPORT))
         rc = bench_graphs(o, &text, &err);
+    else if (rc == 0 && options_flag(o, OPT_SPEC_TABLE))
+        rc = bench_table(o, &text, &err);
     else if (rc == 0) {
         rc = model_path_find(options_has(o, OPT_MODEL) ? options_string(o, OPT_MODEL) : MODEL_PATH_DEFAULT,
                              &path, &err);

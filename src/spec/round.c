@@ -597,6 +597,11 @@ const budget *round_get_budget(const round_loop *r)
     return &r->budget;
 }
 
+void round_put_budget(round_loop *r, const budget *b)
+{
+    r->budget = *b;
+}
+
 int round_upper_rows(const round_loop *r, int requests)
 {
     int rows = requests * (1 + (r->config.drafter ? r->config.spec_tokens : 0));

@@ -105,6 +105,8 @@ const route *round_get_route(const round_loop *r);
 /* Log-probability of the i-th token that member m committed, under the raw logits. */
 float round_logprob(const round_loop *r, const plan_member *m, int i);
 const budget *round_get_budget(const round_loop *r);
+/* Goes on with this budget, a copy of one that the same round had. Nothing may be in flight. */
+void round_put_budget(round_loop *r, const budget *b);
 /* The last round has taken so long: refreshes the budget's tables. Of real rounds only, not of measuring ones. */
 void round_observe(round_loop *r, int64_t wall_ns);
 

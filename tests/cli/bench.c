@@ -201,6 +201,33 @@ static void the_account_of_a_round_stands_in_every_form(void **state)
     cli_free(&r);
 }
 
+/* All settings of a table run over the same texts, on few tokens. */
+static void the_speed_table_has_a_row_for_each_class(void **state)
+{
+    (void)state;
+    tiny_spec spec = tiny_default();
+    spec.context = 2048;
+    const char *path = tiny_gguf(&spec);
+    cli_result r = RUN(NULL, "bench", "-m", path, "--spec-table", "-r", "1", "-n", "6", "-t", "1",
+                       "--requests", "3", "--spec-tokens", "3", "--spec", "ngram", "-p", "8");
+    assert_int_equal(r.status, 0);
+    assert_non_null(strstr(r.err.data, "--n-prompt has no effect"));
+    assert_non_null(strstr(r.out.data, "ngram, 3 requests at once, answers of at most 6 tokens, 5 blocks"));
+    assert_non_null(strstr(r.out.data, "| class | plain, tokens/s | K 1 | K 2 | K 3 | best K"));
+    static const char *const kinds[] = { "\n| edit |", "\n| prose |", "\n| list |", "\n| code |" };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        assert_non_null(strstr(r.out.data, kinds[i]));
+    assert_null(strstr(r.out.data, "TEXTS DIFFER"));
+    assert_non_null(strstr(r.out.data, " of 4 rows within both"));
+    cli_free(&r);
+    assert_refused(RUN(NULL, "bench", "-m", path, "--spec-table", "--spec", "off"), 2, "--spec off");
+    assert_refused(RUN(NULL, "bench", "-m", path, "--spec-table", "--spec-budget", "2"), 2, "--spec-budget");
+    assert_refused(RUN(NULL, "bench", "-m", path, "--spec-table", "--requests", "9"), 2, "--requests");
+    assert_refused(RUN(NULL, "bench", "-m", path, "--spec-table", "-n", "8,9"), 2, "--n-gen");
+    assert_refused(RUN(NULL, "bench", "-m", path, "--spec-table", "-o", "csv"), 2, "-o md");
+    assert_refused(RUN(NULL, "bench", "-m", path, "--spec-table", "-c", "64"), 1, "the context holds 64");
+}
+
 static void two_sets_of_options_are_compared_on_equal_texts(void **state)
 {
     (void)state;
@@ -284,6 +311,7 @@ int main(void)
         cmocka_unit_test(speculation_is_measured_against_the_same_text),
         cmocka_unit_test(the_account_of_a_round_holds_every_round_and_all_of_it),
         cmocka_unit_test(the_account_of_a_round_stands_in_every_form),
+        cmocka_unit_test(the_speed_table_has_a_row_for_each_class),
         cmocka_unit_test(two_sets_of_options_are_compared_on_equal_texts),
         cmocka_unit_test(a_side_changes_nothing_that_both_share),
         cmocka_unit_test(what_cannot_be_measured_is_refused_by_name),
