@@ -12,13 +12,19 @@ enum { WARM_TOKENS = 64 };
 
 struct batch {
     batch_config config;
-    request *first, *last;               /* all requests that are held, in order of submission */
-    request *running[PLAN_MAX_MEMBERS];  /* by slot; NULL: free */
-    request *in_round[PLAN_MAX_MEMBERS]; /* of the current step, as the plan's members */
+    request *first, *last;              /* all requests that are held, in order of submission */
+    request *running[PLAN_MAX_MEMBERS]; /* by slot; NULL: free */
+    /* Of the rounds in flight, two in turn, as their plans' members; and those of one that could not be launched. */
+    request *in_round[ROUND_AHEAD][PLAN_MAX_MEMBERS], *refused[PLAN_MAX_MEMBERS];
+    int64_t launched, retired; /* rounds */
+    int refused_count;
+    foray_error refusal;
     request *delivered[PLAN_MAX_MEMBERS];
+    bool had_ended[PLAN_MAX_MEMBERS]; /* members of the round retired last, for which it came in vain */
     foray_request next_handle;
     bool last_was_prefill;
     step_record record;
+    int record_rc; /* of this step */
     int64_t steps, idle_ns;
     /* The end of the last step: where the next one's wall starts. */
     int64_t published_ns, committed_ns, extended_ns, returned_ns;
@@ -34,15 +40,6 @@ int batch_create(const batch_config *config, batch **out, foray_error *err)
     b->published_ns = b->committed_ns = b->extended_ns = b->returned_ns = clock_fast_ns();
     *out = b;
     return 0;
-}
-
-void batch_destroy(batch *b)
-{
-    if (!b)
-        return;
-    while (b->first)
-        batch_release(b, b->first->handle);
-    mem_free(MEM_GENERAL, b, sizeof *b);
 }
 
 static bool any_active(const batch *b)
@@ -85,27 +82,40 @@ static void leave_slot(batch *b, request *r)
     r->sequence->slot = -1;
 }
 
-void batch_release(batch *b, foray_request handle)
+/* Out of the line, and gone. */
+static void drop(batch *b, request *r)
 {
-    for (request *r = b->first, *before = NULL; r; before = r, r = r->next) {
-        if (r->handle != handle)
-            continue;
-        leave_slot(b, r);
-        if (before)
-            before->next = r->next;
-        else
-            b->first = r->next;
-        if (b->last == r)
-            b->last = before;
-        request_free(b->config.device, r);
+    request *before = NULL;
+    for (request *at = b->first; at != r; at = at->next)
+        before = at;
+    for (int i = 0; i < b->refused_count; i++)
+        if (b->refused[i] == r)
+            b->refused[i--] = b->refused[--b->refused_count];
+    leave_slot(b, r);
+    if (before)
+        before->next = r->next;
+    else
+        b->first = r->next;
+    if (b->last == r)
+        b->last = before;
+    request_free(b->config.device, r);
+}
+
+void batch_destroy(batch *b)
+{
+    if (!b)
         return;
-    }
+    while (round_in_flight(b->config.round) > 0 && round_retire(b->config.round, NULL) == 0)
+        ;
+    while (b->first)
+        drop(b, b->first);
+    mem_free(MEM_GENERAL, b, sizeof *b);
 }
 
 request *batch_find(const batch *b, foray_request handle)
 {
     for (request *r = b->first; r; r = r->next)
-        if (r->handle == handle)
+        if (r->handle == handle && !r->released)
             return r;
     return NULL;
 }
@@ -129,27 +139,35 @@ static void admit(batch *b)
     }
 }
 
-static bool reads_prompt(const request *r)
+/* Whether its prompt, or what is left of it, is not in flight yet. */
+static bool reads_prompt(batch *b, const request *r)
 {
-    return r->sequence->count == r->sequence->prompt;
+    return round_known(b->config.round, r->sequence).least < r->sequence->prompt;
 }
 
-/* Which requests take part in this step: one that reads its prompt, or all that decode. Returns how many. */
-static int choose_members(batch *b)
+/* Whether its last token may still have to be made: an end id may have come, but nobody knows. */
+static bool may_go_on(batch *b, const request *r)
+{
+    const sequence *s = r->sequence;
+    return r->state == REQUEST_RUNS && round_known(b->config.round, s).least < s->limit - 1;
+}
+
+/* Which requests take part in the next round: one that reads its prompt, or all that decode. Returns how many. */
+static int choose_members(batch *b, request **in_round)
 {
     request *reader = NULL;
     int decoders = 0;
     for (int i = 0; i < b->config.slots; i++) {
         request *r = b->running[i];
-        if (!r)
+        if (!r || !may_go_on(b, r))
             continue;
-        if (!reads_prompt(r))
-            b->in_round[decoders++] = r;
+        if (!reads_prompt(b, r))
+            in_round[decoders++] = r;
         else if (!reader || r->handle < reader->handle)
             reader = r;
     }
     if (reader && !(decoders > 0 && b->last_was_prefill)) {
-        b->in_round[0] = reader;
+        in_round[0] = reader;
         b->last_was_prefill = true;
         return 1;
     }
@@ -175,7 +193,8 @@ static void charge_all(batch *b, const round_times *t, phase forward)
     int64_t at = b->published_ns;
     charge(b, PHASE_COMMIT, &at, b->committed_ns);
     charge(b, PHASE_DRAFT_EXTEND, &at, b->extended_ns);
-    charge(b, PHASE_SYNC, &at, b->returned_ns);
+    if (t->waited)
+        charge(b, PHASE_SYNC, &at, b->returned_ns);
     charge(b, PHASE_HOST_GAP, &at, t->begin);
     charge(b, PHASE_PLAN, &at, t->planned);
     charge(b, PHASE_HOST_GAP, &at, t->drafting);
@@ -189,12 +208,18 @@ static void charge_all(batch *b, const round_times *t, phase forward)
     b->returned_ns = t->returned;
 }
 
+/* The requests of the round that was retired last, as its plan's members. */
+static request *const *members_of(const batch *b)
+{
+    return b->in_round[b->retired % ROUND_AHEAD];
+}
+
 /* Tokens that the step's requests got: those behind a stop string do not count. */
 static int delivered_tokens(const batch *b, const round_plan *p)
 {
     int delivered = 0;
     for (int i = 0; i < p->members; i++)
-        delivered += b->in_round[i]->out_count;
+        delivered += b->had_ended[i] ? 0 : members_of(b)[i]->out_count;
     return delivered;
 }
 
@@ -225,7 +250,7 @@ static void record_request(const plan_member *m, const request *r, step_request 
     const sequence *s = m->sequence;
     int accepted = m->accepted < r->out_count ? m->accepted : r->out_count;
     *out = (step_request) { .slot = s->slot,
-                            .prefix_len = s->count - m->committed,
+                            .prefix_len = m->count - m->committed,
                             .verify_len = m->keep + 1,
                             .commit_len = r->out_count,
                             .correct_drafts = accepted,
@@ -270,11 +295,11 @@ static void record_step(batch *b, const round_plan *p, const round_times *t)
     const phase part[ROUTE_PARTS] = { p->phase, PHASE_DRAFT, PHASE_DRAFT_EXTEND };
     for (int i = 0; i < ROUTE_PARTS; i++)
         memcpy(s->route[part[i]], p->route[i], sizeof p->route[i]);
-    s->experts_distinct = round_distinct_experts(b->config.round);
+    s->experts_distinct = p->experts_distinct;
     record_waits(b, p);
-    s->requests = p->members;
     for (int i = 0; i < p->members; i++)
-        record_request(&p->member[i], b->in_round[i], &s->request[i]);
+        if (!b->had_ended[i])
+            record_request(&p->member[i], members_of(b)[i], &s->request[s->requests++]);
     s->net_saved_ns = net_saved(b, p, t);
 }
 
@@ -282,15 +307,18 @@ static void record_step(batch *b, const round_plan *p, const round_times *t)
 static void account_members(batch *b, const round_plan *p)
 {
     int delivered = delivered_tokens(b, p);
+    const step_request *q = b->record.request;
     for (int i = 0; i < p->members && p->phase != PHASE_PREFILL; i++) {
-        const step_request *q = &b->record.request[i];
-        foray_account *a = &b->in_round[i]->account;
+        if (b->had_ended[i])
+            continue;
+        foray_account *a = &members_of(b)[i]->account;
         a->steps++;
         a->drafted += q->draft_count;
         a->accepted += q->correct_drafts;
         if (delivered > 0)
             a->net_saved_ns += b->record.net_saved_ns * q->commit_len / delivered;
         a->plain_step_ns = (int64_t)budget_cost_ns(round_get_budget(b->config.round), 1);
+        q++;
     }
 }
 
@@ -299,78 +327,164 @@ static int deliver(batch *b, const round_plan *p)
 {
     int count = 0;
     for (int i = 0; i < p->members; i++) {
-        const plan_member *m = &p->member[i];
-        request *r = b->in_round[i];
-        float logprobs[DRAFT_MAX + 1];
-        for (int j = 0; j < m->committed; j++)
-            logprobs[j] = round_logprob(b->config.round, m, j);
-        r->out_count = 0;
-        if (m->committed == 0)
+        request *r = members_of(b)[i];
+        if (b->had_ended[i]) /* what it got last may not have been looked at yet */
             continue;
-        request_deliver(r, m->committed, logprobs);
-        b->delivered[count++] = r;
+        request_deliver(r, &p->member[i]);
+        if (r->out_count > 0 || r->state == REQUEST_ENDED)
+            b->delivered[count++] = r;
     }
     return count;
 }
 
-/* The device refused the round: its requests end, others go on. */
-static int fail_round(batch *b, int members, const foray_error *error)
-{
-    for (int i = 0; i < members; i++) {
-        request_fail(b->in_round[i], error);
-        leave_slot(b, b->in_round[i]);
-        b->delivered[i] = b->in_round[i];
-    }
-    return members;
-}
-
-static int run_round(batch *b, int members, round_times *times, foray_error *err)
+/* Plans the next round while the ones before may still run. False: there is nobody, or it was refused. */
+static bool launch_next(batch *b)
 {
     round_loop *r = b->config.round;
+    request **in_round = b->in_round[(b->launched + 1) % ROUND_AHEAD];
+    const int members = b->refused_count == 0 ? choose_members(b, in_round) : 0;
     int rc = 0;
+    if (members == 0)
+        return false;
     round_begin(r);
     for (int i = 0; i < members && rc == 0; i++) {
-        sequence *s = b->in_round[i]->sequence;
-        int pending = sequence_pending(s), chunk = b->config.prefill_chunk;
-        rc = round_add(r, s, pending < chunk ? pending : chunk, true, err);
+        sequence *s = in_round[i]->sequence;
+        int pending = s->prompt - round_known(r, s).least, chunk = b->config.prefill_chunk;
+        rc = round_add(r, s, pending < 1 ? 1 : pending < chunk ? pending : chunk, true, &b->refusal);
     }
-    return rc == 0 ? round_run(r, times, err) : rc;
+    if (rc == 0)
+        rc = round_launch(r, &b->refusal);
+    if (rc != 0) {
+        memcpy(b->refused, in_round, sizeof *in_round * (size_t)members);
+        b->refused_count = members;
+        return false;
+    }
+    b->launched++;
+    for (int i = 0; i < members; i++)
+        in_round[i]->in_flight++;
+    return true;
 }
 
-/* Runs the chosen members' round; returns how many requests got something. */
-static int run_step(batch *b, int members, foray_error *err)
+/* The device refused a round, and none is in flight: its requests end, others go on. */
+static int fail_refused(batch *b, foray_error *err)
 {
-    round_times times;
-    foray_error problem;
-    if (run_round(b, members, &times, &problem) != 0) {
-        if (err)
-            *err = problem;
-        return fail_round(b, members, &problem);
+    int count = 0;
+    for (int i = 0; i < b->refused_count; i++) {
+        request *r = b->refused[i];
+        if (r->state == REQUEST_ENDED) /* by what the round before brought */
+            continue;
+        request_fail(r, &b->refusal);
+        leave_slot(b, r);
+        b->delivered[count++] = r;
     }
-    const round_plan *p = round_get_plan(b->config.round);
-    memset(&b->record, 0, sizeof b->record);
-    charge_all(b, &times, p->phase);
-    int count = deliver(b, p);
-    record_step(b, p, &times);
-    account_members(b, p);
-    for (int i = 0; i < members; i++)
-        if (b->in_round[i]->state == REQUEST_ENDED)
-            leave_slot(b, b->in_round[i]);
-    round_observe(b->config.round, b->record.wall_ns);
-    cache_warm(b->config.cache, 0, WARM_TOKENS);
+    b->refused_count = 0;
+    if (err)
+        *err = b->refusal;
     return count;
 }
 
-int batch_step(batch *b, request *const **delivered, int *count, foray_error *err)
+/* Requests that have ended give back what they hold as soon as no round of theirs is in flight. */
+static void let_go(batch *b, const round_plan *p)
 {
-    *delivered = b->delivered;
-    admit(b);
-    int members = choose_members(b);
-    *count = members > 0 ? run_step(b, members, err) : 0;
+    for (int i = 0; i < p->members; i++) {
+        request *r = members_of(b)[i];
+        if (--r->in_flight > 0 || r->state != REQUEST_ENDED)
+            continue;
+        if (r->released)
+            drop(b, r);
+        else
+            leave_slot(b, r);
+    }
+}
+
+/* Whose requests had ended when it was not known yet; whether somebody still waits for what the round brings. */
+static bool note_ended(batch *b, const round_plan *p)
+{
+    bool wanted = false;
+    for (int i = 0; i < p->members; i++) {
+        b->had_ended[i] = members_of(b)[i]->state == REQUEST_ENDED;
+        wanted = wanted || !b->had_ended[i];
+    }
+    return wanted;
+}
+
+/* Ends the oldest round; returns how many requests got something. *wanted: somebody waited for it. */
+static int retire_oldest(batch *b, bool *wanted, foray_error *err)
+{
+    int rc = round_retire(b->config.round, err);
+    if (rc != 0)
+        return rc;
+    b->retired++;
+    const round_plan *p = round_get_plan(b->config.round);
+    const round_times *t = round_get_times(b->config.round);
+    *wanted = note_ended(b, p);
+    const step_record last = b->record;
+    memset(&b->record, 0, sizeof b->record);
+    charge_all(b, t, p->phase);
+    int count = deliver(b, p);
+    record_step(b, p, t);
+    account_members(b, p);
+    if (*wanted)
+        round_observe(b->config.round, b->record.wall_ns);
+    let_go(b, p);
+    cache_warm(b->config.cache, 0, WARM_TOKENS);
+    if (b->config.record && b->record_rc == 0)
+        b->record_rc = b->config.record(b->config.user, &b->record, err);
+    if (!*wanted)
+        b->record = last;
+    return count;
+}
+
+static int count_active(const batch *b)
+{
     int active = 0;
     for (const request *r = b->first; r; r = r->next)
         active += r->state != REQUEST_ENDED;
     return active;
+}
+
+/* With nobody left, what was launched in vain still holds pages, and is over in no time. */
+static int drain(batch *b, foray_error *err)
+{
+    int rc = 0;
+    for (bool none; rc >= 0 && count_active(b) == 0 && round_in_flight(b->config.round) > 0;)
+        rc = retire_oldest(b, &none, err);
+    return rc;
+}
+
+void batch_release(batch *b, foray_request handle)
+{
+    request *r = batch_find(b, handle);
+    if (!r)
+        return;
+    r->released = true;
+    r->state = REQUEST_ENDED;
+    if (r->in_flight == 0)
+        drop(b, r);
+    drain(b, NULL);
+}
+
+int batch_step(batch *b, request *const **delivered, int *count, foray_error *err)
+{
+    bool wanted = false;
+    int rc = 0;
+    b->record_rc = 0;
+    *delivered = b->delivered;
+    *count = 0;
+    while (!wanted && rc >= 0) {
+        admit(b);
+        while (round_in_flight(b->config.round) < round_ahead(b->config.round) && launch_next(b))
+            ;
+        if (round_in_flight(b->config.round) == 0)
+            break;
+        rc = *count = retire_oldest(b, &wanted, err);
+    }
+    if (!wanted && b->refused_count > 0)
+        *count = fail_refused(b, err);
+    if (rc >= 0)
+        rc = drain(b, err);
+    *count = *count > 0 ? *count : 0;
+    return rc < 0 ? rc : b->record_rc != 0 ? b->record_rc : count_active(b);
 }
 
 const step_record *batch_last_step(const batch *b)

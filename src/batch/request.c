@@ -178,21 +178,19 @@ static bool deliver_text(request *r, int32_t id, bool ends)
     return utf8_stream_feed(&r->text, text, bytes, &r->out_text);
 }
 
-void request_deliver(request *r, int count, const float *logprobs)
+void request_deliver(request *r, const plan_member *m)
 {
-    const sequence *s = r->sequence;
     r->out_count = 0;
     buf_clear(&r->out_text);
-    for (int i = 0; i < count && r->finish == FORAY_RUNNING; i++) {
-        int32_t id = s->tokens[s->count - count + i];
-        bool ends = i == count - 1 && s->finished == SEQUENCE_END_ID;
-        r->out_tokens[r->out_count] = id;
-        r->out_logprobs[r->out_count++] = logprobs[i];
-        if (deliver_text(r, id, ends)) {
+    for (int i = 0; i < m->committed && r->finish == FORAY_RUNNING; i++) {
+        bool last = i == m->committed - 1, ends = last && m->finished == SEQUENCE_END_ID;
+        r->out_tokens[r->out_count] = m->tokens[i];
+        r->out_logprobs[r->out_count++] = m->logprobs[i];
+        if (deliver_text(r, m->tokens[i], ends)) {
             r->finish = FORAY_STOP;
             continue;
         }
-        if (ends || (i == count - 1 && s->finished == SEQUENCE_LENGTH)) {
+        if (ends || (last && m->finished == SEQUENCE_LENGTH)) {
             r->finish = ends ? FORAY_STOP : FORAY_LENGTH;
             utf8_stream_finish(&r->text, &r->out_text);
         }

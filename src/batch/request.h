@@ -22,7 +22,9 @@ typedef struct request {
     utf8_stream text;
     const tokenizer *tokenizer; /* borrowed; NULL: ids only */
     bool want_logprobs;
-    int delivered; /* completion tokens handed out */
+    int delivered;     /* completion tokens handed out */
+    int32_t in_flight; /* rounds that it is a member of */
+    bool released;     /* nobody asks for it any more: it goes with its last round */
     int64_t admitted_ns;
     foray_account account;
     foray_finish finish;
@@ -51,9 +53,9 @@ int request_create(const foray_request_config *config, const request_limits *lim
                    foray_error *err);
 void request_free(device *d, request *r);
 
-/* Takes the tokens that a round committed (count of them at the end of the sequence) and their log-probabilities:
- * fills out_*, and ends the request at a stop string, an end id or the limit. */
-void request_deliver(request *r, int count, const float *logprobs);
+/* Takes what a round committed: fills out_*, and ends the request at a stop string, an end id or the limit. Nothing where it
+ * has ended already: rounds that were launched before that was known are in vain. */
+void request_deliver(request *r, const plan_member *m);
 
 /* Ends a request with an error: what it has delivered stands. */
 void request_fail(request *r, const foray_error *error);

@@ -145,6 +145,11 @@ int cache_max_length(const cache *c)
     return c->max_length;
 }
 
+int cache_slots(const cache *c)
+{
+    return c->slots;
+}
+
 int cache_pools(const cache *c)
 {
     return c->pools;

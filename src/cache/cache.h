@@ -10,7 +10,8 @@
  *
  * Rejected rows are overwritten, never rolled back: an entry is visible by position only (design.md 4). So a page need
  * not be cleared for its next owner either.
- * Threads: the host thread, while nothing that uses the touched slots is in flight.
+ * Threads: the host thread. Rounds that use a slot may be in flight while it is extended beyond what they can reach, or
+ * trimmed to that; for all else none is.
  */
 #ifndef FORAY_CACHE_CACHE_H
 #define FORAY_CACHE_CACHE_H
@@ -31,6 +32,7 @@ void cache_destroy(cache *c);
 
 /* The longest request that its tables have room for: at least the max_length of creation. */
 int cache_max_length(const cache *c);
+int cache_slots(const cache *c);
 int cache_pools(const cache *c);
 const pool_desc *cache_pool(const cache *c, int pool);
 

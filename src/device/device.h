@@ -53,6 +53,8 @@ uint64_t device_bytes(const device *d); /* live */
 
 /* Names are static. */
 int stream_create(device *d, const char *name, stream **out, foray_error *err);
+/* Names of the streams by their index in records; the number of them. NULL: there is none of that index. */
+int device_streams(const device *d, const char *const **names);
 void stream_destroy(stream *s); /* waits for its work; a capture it takes part in is broken */
 int stream_launch(stream *s, kernel_id id, const kernel_args *args, foray_error *err);
 int stream_sync(stream *s, foray_error *err); /* the host waits (and helps) until the stream is empty */

@@ -77,8 +77,8 @@ int engine_parse_phases(const char *list, unsigned *families, foray_error *err);
 int engine_capture_graphs(foray_engine *e, foray_error *err);
 /* graphs.c: "decode on, verify off (nobody drafts), …", for the manifest. */
 void engine_graph_states(const foray_engine *e, buf *out);
-/* records.c: appends the last step to the steps file, if there is one. EFILE: it could not, and is given up. */
-int engine_write_step(foray_engine *e, foray_error *err);
+/* records.c: appends a step to the steps file, if there is one; user: the engine. EFILE: it could not, and is given up. */
+int engine_write_step(void *user, const step_record *s, foray_error *err);
 /* records.c: puts the steps file, if there is one, in its place. */
 void engine_close_steps(foray_engine *e);
 /* records.c: the manifest's line. */

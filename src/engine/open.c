@@ -229,7 +229,9 @@ static int open_round(foray_engine *e, foray_error *err)
                        .cache = e->cache,
                        .round = e->round,
                        .slots = e->slots,
-                       .prefill_chunk = c->prefill_chunk };
+                       .prefill_chunk = c->prefill_chunk,
+                       .record = engine_write_step,
+                       .user = e };
     return batch_create(&b, &e->batch, err);
 }
 

@@ -99,19 +99,20 @@ int foray_steps_open(foray_engine *e, const char *path, foray_error *err)
     return 0;
 }
 
-int engine_write_step(foray_engine *e, foray_error *err)
+int engine_write_step(void *user, const step_record *s, foray_error *err)
 {
+    foray_engine *e = user;
     foray_error problem;
     if (!e->writes_steps)
         return 0;
-    step_record_json(batch_last_step(e->batch), &e->steps.pending);
+    step_record_json(s, &e->steps.pending);
     buf_puts(&e->steps.pending, "\n");
     if (file_flush(&e->steps, true, &problem) == 0)
         return 0;
     file_abandon(&e->steps);
     e->writes_steps = false;
     return fail(err, problem.code, "step %lld of the steps file: %s (no further steps are written)",
-                (long long)batch_last_step(e->batch)->forward_ct, problem.text);
+                (long long)s->forward_ct, problem.text);
 }
 
 void engine_close_steps(foray_engine *e)
@@ -147,8 +148,9 @@ int foray_timeline_write(foray_engine *e, const char *path, foray_error *err)
     count = drop_measuring(e, tasks, count, &lost);
     buf line = { 0 };
     engine_manifest(e, &line);
-    const char *streams[] = { "main" };
-    int rc = chrome_write(path, line.data, tasks, count, lost, streams, 1, err);
+    const char *const *streams;
+    int named = device_streams(e->device, &streams);
+    int rc = chrome_write(path, line.data, tasks, count, lost, streams, named, err);
     buf_free(&line);
     mem_free(MEM_RECORDS, tasks, capacity * sizeof *tasks);
     return rc;

@@ -54,6 +54,7 @@ int engine_score(foray_engine *e, const int32_t *ids, size_t n, int chunk, size_
         if (ids[i] < 0 || ids[i] >= e->model->info.vocab)
             return fail(err, FORAY_EUSAGE, "id %zu is %d: the vocabulary has %d", i, ids[i],
                         e->model->info.vocab);
+    round_settle(e->round); /* requests that run have rounds in flight, on this pass */
     int rc = cache_reserve_extend(e->cache, e->slots, 0, length, err);
     for (int from = 0, rows; from < length && rc == 0; from += rows) {
         rows = length - from < most ? length - from : most;
@@ -75,6 +76,7 @@ uint64_t engine_request_digest(foray_engine *e, foray_request handle, int *compu
     const request *r = batch_find(e->batch, handle);
     if (!r || r->sequence->slot < 0)
         return 0;
+    round_settle(e->round);
     *computed = r->sequence->computed;
     return cache_digest(e->cache, r->sequence->slot, r->sequence->computed);
 }

@@ -70,7 +70,6 @@ int foray_step(foray_engine *e, const foray_event **events, size_t *count, foray
 {
     request *const *delivered;
     int n;
-    int64_t before = batch_last_step(e->batch)->forward_ct;
     int active = batch_step(e->batch, &delivered, &n, err);
     for (int i = 0; i < n; i++) {
         const request *r = delivered[i];
@@ -85,8 +84,7 @@ int foray_step(foray_engine *e, const foray_event **events, size_t *count, foray
     }
     *events = e->events;
     *count = (size_t)n;
-    int rc = batch_last_step(e->batch)->forward_ct != before ? engine_write_step(e, err) : 0;
-    return rc != 0 ? rc : active;
+    return active;
 }
 
 int foray_request_account(const foray_engine *e, foray_request handle, foray_account *out, foray_error *err)

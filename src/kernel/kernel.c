@@ -346,7 +346,7 @@ int kernel_accesses(kernel_id id, const kernel_args *args, kernel_access out[KER
         break;
     case KERNEL_HOST:
         /* 0 bytes: the whole device buffer that the address lies in. */
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 6; i++) {
             access_add(&l, args->host.reads[i], 0, false);
             access_add(&l, args->host.writes[i], 0, true);
         }

@@ -222,7 +222,7 @@ typedef struct {
     const char *name; /* static */
     void (*run)(void *user);
     void *user;
-    const void *reads[4], *writes[4]; /* any address inside a device buffer, or NULL */
+    const void *reads[6], *writes[6]; /* any address inside a device buffer, or NULL */
 } args_host;
 
 typedef union {

@@ -90,20 +90,33 @@ static void choose_by_cost(const budget *b, const draft *drafts, int n, int max_
         keep[order[i]]++;
 }
 
-bool budget_probe_due(budget *b, double extra_ns)
+void budget_offer_probe(budget *b)
 {
-    if (b->no_probes || ++b->probe_wait < b->probe_interval ||
-        b->probe_spent_ns + extra_ns > PROBE_SHARE * b->total_ns)
-        return false;
+    bool due = !b->no_probes && ++b->probe_wait >= b->probe_interval;
+    double left = PROBE_SHARE * b->total_ns - b->probe_spent_ns;
+    b->probe_allowance_ns = due && left > 0 ? left : 0;
+}
+
+void budget_take_probe(budget *b, double extra_ns)
+{
     b->probe_wait = 0;
     b->probe_interval = b->probe_interval < PROBE_LAST ? b->probe_interval * 2 : PROBE_LAST;
     b->probe_spent_ns += extra_ns;
-    return true;
+}
+
+bool budget_probe_due(budget *b, double extra_ns)
+{
+    budget_offer_probe(b);
+    bool due = b->probe_allowance_ns > 0 && extra_ns <= b->probe_allowance_ns;
+    b->probe_allowance_ns = 0;
+    if (due)
+        budget_take_probe(b, extra_ns);
+    return due;
 }
 
 /* Verifies one draft more than the choice, of one request, if that is due and affordable: or a class would never
  * be known beyond where it once looked like a loss. */
-static bool probe(budget *b, const draft *drafts, int n, int max_rows, int *keep)
+static bool probe(const budget *b, const draft *drafts, int n, int max_rows, int *keep)
 {
     int rows = n, pick = -1;
     for (int i = 0; i < n; i++) {
@@ -111,8 +124,8 @@ static bool probe(budget *b, const draft *drafts, int n, int max_rows, int *keep
         if (pick < 0 && keep[i] < drafts[i].count)
             pick = i;
     }
-    if (pick < 0 || rows + 1 > max_rows ||
-        !budget_probe_due(b, budget_cost_ns(b, rows + 1) - budget_cost_ns(b, rows)))
+    if (pick < 0 || rows + 1 > max_rows || b->probe_allowance_ns <= 0 ||
+        budget_cost_ns(b, rows + 1) - budget_cost_ns(b, rows) > b->probe_allowance_ns)
         return false;
     keep[pick]++;
     return true;
@@ -130,20 +143,15 @@ static void choose_fixed(const draft *drafts, int n, int fixed, int room, int *k
             }
 }
 
-bool budget_choose(budget *b, const draft *drafts, int n, int max_rows, int *keep)
+bool budget_choose(const budget *b, const draft *drafts, int n, int max_rows, int *keep)
 {
     max_rows = max_rows < BUDGET_MAX_ROWS ? max_rows : BUDGET_MAX_ROWS;
-    int proposed = 0;
-    b->probing = false;
-    for (int i = 0; i < n; i++)
-        proposed += drafts[i].count;
     if (b->fixed >= 0) {
         choose_fixed(drafts, n, b->fixed, max_rows - n, keep);
         return false;
     }
     choose_by_cost(b, drafts, n, max_rows, keep);
-    b->probing = proposed > 0 && probe(b, drafts, n, max_rows, keep);
-    return b->probing;
+    return probe(b, drafts, n, max_rows, keep);
 }
 
 void budget_observe_round(budget *b, int rows, double wall_ns)

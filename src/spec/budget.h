@@ -13,6 +13,7 @@
  * A drafter of the device (a chain) costs time of its own: per number of drafts, its rows before and behind the verify
  * pass, as a time beyond the plain round of as many rows. Its choice is made before it drafts. While it does not pay it
  * is left out of rounds altogether, but for such a probe, which is a round to get ready and a round with one draft.
+ * Plain data without pointers: a copy can choose on the device while the original observes.
  * Pure but for its own state; no clock: callers bring the times. Threads: one at a time.
  */
 #ifndef FORAY_SPEC_BUDGET_H
@@ -31,8 +32,9 @@ typedef struct {
     /* Probing. */
     int probe_wait, probe_interval; /* rounds since the last probe, rounds to wait */
     double probe_spent_ns, total_ns;
-    bool probing;   /* the last choice was a probe */
-    bool no_probes; /* while something else is measured */
+    double probe_allowance_ns; /* what a probe of the next round may take beyond its choice; 0: none is due */
+    bool probing;              /* the last round observed was a probe */
+    bool no_probes;            /* while something else is measured */
     /* A chain drafter. */
     double chain_ns[DRAFT_MAX + 1]; /* [drafts] beyond a round of drafts + 1 rows, one request; [0] unused */
     int chain_most;                 /* measured up to; 0: not measured */
@@ -58,19 +60,27 @@ double budget_survival(const budget *b, int signal, int j);
 /* Whether a probe that takes extra_ns beyond the choice is due and affordable; then it counts as made. Once per chance
  * to probe. */
 bool budget_probe_due(budget *b, double extra_ns);
+/* The same in two steps, for choices that are made on the device, from a copy of the tables: an allowance before the round,
+ * and what a probe took, if there was one, behind it. */
+void budget_offer_probe(budget *b);
+void budget_take_probe(budget *b, double extra_ns);
 
 /* Chooses keep[i] <= drafts[i].count for each of n requests. max_rows bounds n + sum of keep. Returns true when
- * the choice is a probe. */
-bool budget_choose(budget *b, const draft *drafts, int n, int max_rows, int *keep);
+ * the choice is a probe: one row more than it would be. */
+bool budget_choose(const budget *b, const draft *drafts, int n, int max_rows, int *keep);
 
 /* Chains. extra_ns[k]: what k drafts take beyond a round of k + 1 rows, k = 1 … most. */
 void budget_set_chain(budget *b, const double *extra_ns, int most);
 /* Whether the drafter should be ready for the next round of n requests. Once per round; may_probe: not while a prompt is
  * read. owed: rows that it must make first. */
 bool budget_wants_chain(budget *b, int n, int owed, bool may_probe);
+/* Whether this round is the probe that budget_wants_chain got ready for; asked once. */
+bool budget_chain_probe(budget *b);
 /* How many drafts each of n requests makes in this round, as far as its room[i] goes (0: it cannot). max_rows bounds
- * all rows. */
-int budget_choose_chain(budget *b, const int *room, const int *signal, int n, int max_rows);
+ * all rows. A chain that does not pay makes one in a probe. */
+int budget_choose_chain(const budget *b, const int *room, const int *signal, int n, int max_rows);
+/* A chain could have drafted under this signal. */
+void budget_observe_signal(budget *b, int signal);
 /* A round of `rows` rows with chains of `drafts` for n requests took wall_ns. */
 void budget_observe_chain(budget *b, int drafts, int n, int rows, double wall_ns);
 

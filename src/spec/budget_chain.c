@@ -66,26 +66,29 @@ bool budget_wants_chain(budget *b, int n, int owed, bool may_probe)
     return b->chain_probe;
 }
 
-static void count_signal(budget *b, int signal)
+void budget_observe_signal(budget *b, int signal)
 {
     for (int s = 0; s < DRAFT_SIGNALS; s++)
         b->offered[s] *= SIGNAL_DECAY;
     b->offered[signal]++;
 }
 
-int budget_choose_chain(budget *b, const int *room, const int *signal, int n, int max_rows)
+bool budget_chain_probe(budget *b)
+{
+    bool probe = b->chain_probe;
+    b->chain_probe = false;
+    return probe;
+}
+
+int budget_choose_chain(const budget *b, const int *room, const int *signal, int n, int max_rows)
 {
     double chance[BUDGET_MAX_REQUESTS], tokens = n;
     int drafts = 0, most = 0, choice = 0, fits = 0;
-    bool probe = b->chain_probe;
-    b->probing = b->chain_probe = false;
     if (n > BUDGET_MAX_REQUESTS)
         return 0;
     for (int i = 0; i < n; i++) {
         most = room[i] > most ? room[i] : most;
         chance[i] = 1;
-        if (room[i] > 0)
-            count_signal(b, signal[i]);
     }
     if (b->fixed >= 0 && most > b->fixed)
         most = b->fixed;
@@ -108,11 +111,7 @@ int budget_choose_chain(budget *b, const int *room, const int *signal, int n, in
             choice = k;
         }
     }
-    if (choice == 0 && probe && fits > 0) {
-        b->probing = true;
-        choice = 1;
-    }
-    return choice;
+    return choice == 0 && b->chain_probe && fits > 0 ? 1 : choice;
 }
 
 void budget_observe_other(budget *b, double wall_ns)

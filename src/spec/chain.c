@@ -27,10 +27,11 @@ typedef struct {
     int32_t *done, *first, *signal, *lagged;
     size_t slot_bytes;
 
+    plan_parts parts; /* the round loop's, once it has launched something */
+
     /* Of the launch in progress. */
-    round_plan *plan;
-    int step;                           /* drafts that the members have */
-    plan_member *row[PLAN_MAX_MEMBERS]; /* by head row */
+    int step;                     /* drafts that the members have */
+    int member[PLAN_MAX_MEMBERS]; /* [head row] */
 } chain;
 
 /* ---- what a pass is given ------------------------------------------------------------------------ */
@@ -69,10 +70,9 @@ static int told_signal(const chain *d, int slot)
     return d->config.drawing.accept == ACCEPT_EXACT ? d->lagged[slot] : d->signal[slot];
 }
 
-/* The last row added gives draft number `drafted` of this member. */
-static void add_head(chain *d, plan_member *m, int drafted)
+/* The last row added gives draft number `drafted` of this text, behind those. */
+static void add_head(chain *d, const sequence *s, const int32_t *drafts, int drafted)
 {
-    const sequence *s = m->sequence;
     int h = d->pass.count->heads++, position = s->count + drafted;
     d->pass.head_row[h] = d->pass.count->rows - 1;
     d->head_slot[h] = s->slot;
@@ -83,15 +83,12 @@ static void add_head(chain *d, plan_member *m, int drafted)
         d->first_params[h].want_logprob = 1;
         d->params[h] = &d->first_params[h];
     }
-    d->history[h] = (sample_history) { .tokens = s->tokens,
-                                       .count = s->count,
-                                       .prompt = s->prompt,
-                                       .draft = m->draft.tokens,
-                                       .draft_count = drafted };
+    d->history[h] = (sample_history) {
+        .tokens = s->tokens, .count = s->count, .prompt = s->prompt, .draft = drafts, .draft_count = drafted
+    };
     assert(drafted < d->most);
     if (d->drawn)
         d->history[h].distribution = drawn_of(d, s->slot) + (size_t)drafted * (size_t)d->config.body->vocab;
-    d->row[h] = m;
 }
 
 /* Rows that can be made of what stands. */
@@ -112,30 +109,34 @@ static int signal_of(float logprob)
 /* Rows for the next draft of every member that still has room. */
 static void feed(chain *d)
 {
+    const plan_given *given = d->parts.given;
+    plan_packed *packed = d->parts.packed;
     open_rows(d);
-    for (int i = 0; i < d->plan->members; i++) {
-        plan_member *m = &d->plan->member[i];
-        const sequence *s = m->sequence;
-        if (m->draft.count != d->step || m->draft_room <= d->step)
+    for (int i = 0; i < given->members; i++) {
+        const sequence *s = given->member[i].sequence;
+        const draft *made = &packed->draft[i];
+        if (made->count == 0 || made->count != d->step || packed->room[i] <= d->step)
             continue;
-        add_row(d, m->draft.tokens[d->step - 1], known(d, s) + d->step - 1, s->slot);
-        add_head(d, m, d->step);
+        add_row(d, made->tokens[d->step - 1], known(d, s) + d->step - 1, s->slot);
+        d->member[d->pass.count->heads] = i;
+        add_head(d, s, made->tokens, d->step);
     }
 }
 
 static void run_draft_begin(void *user)
 {
     chain *d = user;
-    for (int i = 0; i < d->plan->members; i++) {
-        plan_member *m = &d->plan->member[i];
-        m->draft.count = 0;
-        m->draft.drawn = NULL;
-        if (m->draft_room == 0)
+    const plan_given *given = d->parts.given;
+    plan_packed *packed = d->parts.packed;
+    for (int i = 0; i < given->members; i++) {
+        const int slot = given->member[i].sequence->slot;
+        draft *made = &packed->draft[i];
+        if (packed->room[i] == 0)
             continue;
-        m->draft.signal = told_signal(d, m->sequence->slot);
-        m->draft.drawn = drawn_of(d, m->sequence->slot);
-        m->draft.drawn_stride = (size_t)d->config.body->vocab;
-        m->draft.tokens[m->draft.count++] = d->first[m->sequence->slot];
+        made->signal = told_signal(d, slot);
+        made->drawn = drawn_of(d, slot);
+        made->drawn_stride = (size_t)d->config.body->vocab;
+        made->tokens[made->count++] = d->first[slot];
     }
     d->step = 1;
     feed(d);
@@ -144,38 +145,31 @@ static void run_draft_begin(void *user)
 static void run_draft_next(void *user)
 {
     chain *d = user;
-    for (int h = 0; h < d->pass.count->heads; h++)
-        d->row[h]->draft.tokens[d->row[h]->draft.count++] = d->token[h];
+    for (int h = 0; h < d->pass.count->heads; h++) {
+        draft *made = &d->parts.packed->draft[d->member[h]];
+        made->tokens[made->count++] = d->token[h];
+    }
     d->step++;
     feed(d);
-}
-
-/* The first row that must be made: where the last extend stopped, or a window back. */
-static int extend_from(const chain *d, const sequence *s)
-{
-    const chain_body *b = d->config.body;
-    int done = d->done[s->slot];
-    int needed = (s->computed < s->prompt ? s->prompt : s->computed) - b->window;
-    return b->window == 0 || done > needed ? done : needed > 0 ? needed : 0;
 }
 
 static void run_extend_begin(void *user)
 {
     chain *d = user;
+    const plan_extension *extension = d->parts.extension;
     open_rows(d);
-    for (int i = 0; i < d->plan->members; i++) {
-        plan_member *m = &d->plan->member[i];
-        const sequence *s = m->sequence;
-        if (!m->extend || s->finished != SEQUENCE_RUNS)
+    for (int i = 0; i < extension->members; i++) {
+        const sequence *s = extension->sequence[i];
+        if (s->finished != SEQUENCE_RUNS)
             continue;
-        int at = extend_from(d, s);
-        for (; at < known(d, s) && d->pass.count->rows < d->plan->extend_launched; at++)
+        int at = drafter_rows_from(&d->base, s->prompt, s->computed, d->done[s->slot]);
+        for (; at < known(d, s) && d->pass.count->rows < extension->rows_launched; at++)
             add_row(d, s->tokens[at + 1 - d->config.body->lead], at, s->slot);
         d->done[s->slot] = at;
         if (sequence_pending(s) == 1 && at == known(d, s))
-            add_head(d, m, 0);
+            add_head(d, s, NULL, 0);
     }
-    d->base.extended = d->pass.count->rows;
+    plan_result_of(&d->parts, extension->round)->extended = d->pass.count->rows;
 }
 
 static void run_extend_end(void *user)
@@ -191,13 +185,14 @@ static void run_extend_end(void *user)
 
 /* ---- launches ------------------------------------------------------------------------------------ */
 
-static int launch_host(chain *d, stream *s, const char *name, void (*run)(void *), foray_error *err)
+static int launch_host(chain *d, stream *s, const char *name, void (*run)(void *), const void *reads,
+                       const void *writes, foray_error *err)
 {
     args_host a = { .name = name,
                     .run = run,
                     .user = d,
-                    .reads = { d->token },
-                    .writes = { d->pass.count, d->pass.ids, d->pass.position, d->head_slot } };
+                    .reads = { d->token, reads },
+                    .writes = { d->pass.count, d->pass.ids, d->pass.position, d->head_slot, writes } };
     return stream_launch(s, KERNEL_HOST, &(kernel_args) { .host = a }, err);
 }
 
@@ -225,35 +220,36 @@ static int launch_body(chain *d, stream *s, int rows, int heads, bool from_self,
     return rc;
 }
 
-/* Kernels of the draft may still be reading d->plan when the extend is launched: it is the same in every round. */
-static void note_plan(chain *d, round_plan *p)
+/* Kernels in flight may be reading d->parts: they are the same in every round. */
+static void note_parts(chain *d, const plan_parts *p)
 {
-    if (d->plan != p)
-        d->plan = p;
+    if (d->parts.given != p->given)
+        d->parts = *p;
 }
 
 /* K - 1 forwards: the first draft came from the extend before. */
-static int draft_now(drafter *base, round_plan *p, stream *s, foray_error *err)
+static int draft_now(drafter *base, const round_plan *p, const plan_parts *parts, stream *s, foray_error *err)
 {
     chain *d = (chain *)base;
-    note_plan(d, p);
-    int rc = launch_host(d, s, "draft_begin", run_draft_begin, err);
+    note_parts(d, parts);
+    int rc = launch_host(d, s, "draft_begin", run_draft_begin, parts->given, parts->packed, err);
     for (int k = 1; k < p->draft_steps && rc == 0; k++) {
         rc = launch_body(d, s, p->slots_launched, p->slots_launched, true, err);
         if (rc == 0)
-            rc = launch_host(d, s, "draft_next", run_draft_next, err);
+            rc = launch_host(d, s, "draft_next", run_draft_next, parts->given, parts->packed, err);
     }
     return rc;
 }
 
-static int extend_now(drafter *base, round_plan *p, stream *s, foray_error *err)
+static int extend_now(drafter *base, const round_plan *p, const plan_parts *parts, stream *s,
+                      foray_error *err)
 {
     chain *d = (chain *)base;
-    note_plan(d, p);
-    int rc = launch_host(d, s, "extend_begin", run_extend_begin, err);
+    note_parts(d, parts);
+    int rc = launch_host(d, s, "extend_begin", run_extend_begin, parts->extension, parts->result, err);
     if (rc == 0)
         rc = launch_body(d, s, p->extend_launched, p->slots_launched, false, err);
-    return rc == 0 ? launch_host(d, s, "extend_end", run_extend_end, err) : rc;
+    return rc == 0 ? launch_host(d, s, "extend_end", run_extend_end, NULL, NULL, err) : rc;
 }
 
 /* ---- the drafter --------------------------------------------------------------------------------- */
@@ -267,12 +263,6 @@ static bool is_ready(const drafter *base, const sequence *s)
 static int signal_now(const drafter *base, const sequence *s)
 {
     return told_signal((const chain *)base, s->slot);
-}
-
-static int owed(const drafter *base, const sequence *s)
-{
-    const chain *d = (const chain *)base;
-    return known(d, s) - extend_from(d, s);
 }
 
 /* Whatever rows there are, they are another text's. */
@@ -351,7 +341,8 @@ int chain_open(const chain_config *config, drafter **out, foray_error *err)
                              .extend_now = extend_now,
                              .is_ready = is_ready,
                              .signal_now = signal_now,
-                             .owed = owed,
+                             .lead = body->lead,
+                             .window = body->window,
                              .open_slot = open_slot,
                              .destroy = destroy },
                    .config = *config,

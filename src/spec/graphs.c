@@ -108,7 +108,9 @@ static int capture(graphs *g, const graph_key *k, stream *s,
                    int (*launch)(void *user, graph_family f, foray_error *err), void *user, graph **out,
                    foray_error *err)
 {
-    int rc = stream_capture_begin(s, g->pool, err);
+    int rc = stream_sync(s, err); /* what is in flight may be a graph of the pool */
+    if (rc == 0)
+        rc = stream_capture_begin(s, g->pool, err);
     if (rc != 0)
         return rc;
     rc = launch(user, k->family, err);

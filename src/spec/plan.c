@@ -1,32 +1,54 @@
-/* plan.c: filling a round's plan. See plan.h. */
+/* plan.c: filling a round's plan, part by part. See plan.h. */
 #include "spec/plan.h"
 
 #include <assert.h>
 #include <string.h>
 
 const plan_field PLAN_FIELDS[] = {
-    { "member.sequence", "A", "host", "main: draft, pack, accept" },
-    { "member.chunk", "A", "host", "main: pack, accept" },
-    { "member.draft_room", "A", "host", "main: draft" },
-    { "member.extend", "A", "host", "main: draft-extend" },
-    { "draft_steps", "A", "host", "main: draft (its self-fed rows)" },
-    { "extend_launched", "A", "host", "main: draft-extend (upper bound of its rows)" },
-    { "phase", "A", "host", "host: route, records" },
-    { "route", "A", "host", "host: records" },
-    { "rows_launched", "A", "host", "main: verify (upper bound of its launches)" },
-    { "slots_launched", "A", "host", "main: verify (upper bound of its spans)" },
-    { "max_length", "A", "host", "main: verify (scratch of attention)" },
-    { "member.draft", "B", "main: draft", "main: pack, accept" },
-    { "member.keep", "B", "main: pack", "main: accept" },
-    { "member.first_row", "B", "main: pack", "main: accept" },
-    { "member.first_head", "B", "main: pack", "main: sample, accept" },
-    { "rows", "B", "main: pack", "main: verify (live rows)" },
-    { "heads", "B", "main: pack", "main: verify, sample" },
-    { "sum_nq, sum_nkv", "B", "main: pack", "host: records" },
-    { "member.accepted", "C", "main: accept", "host: records, budget" },
-    { "member.committed", "C", "main: accept", "host: delivery" },
+    { "given.round", "A", "plan: plan", "main: begin … commit (which result)" },
+    { "given.member", "A", "plan: plan", "main: begin, draft, pack, accept, publish, commit" },
+    { "given.draft_steps", "A", "plan: plan", "main: begin (most drafts of a chain)" },
+    { "given.rows_launched", "A", "plan: plan", "main: begin, pack (bound of all rows)" },
+    { "given.drafter", "A", "plan: plan", "main: begin, draft" },
+    { "given.estimates", "A", "plan: plan", "main: begin, pack (how many drafts)" },
+    { "extension.sequence", "A", "plan: plan_extend", "main: draft-extend" },
+    { "extension.rows_launched", "A", "plan: plan_extend", "main: draft-extend (bound of its rows)" },
+    { "packed.runs", "B", "main: begin", "main: draft, pack, accept, commit" },
+    { "packed.room, packed.drafts", "B", "main: begin", "main: draft" },
+    { "packed.draft", "B", "main: draft", "main: draft, pack, sample, accept, publish" },
+    { "packed.keep", "B", "main: pack", "main: accept, publish" },
+    { "packed.first_head", "B", "main: pack", "main: accept, publish, commit" },
+    { "packed.rows, packed.heads", "B", "main: pack", "main: publish" },
+    { "accepted.accepted", "C", "main: accept", "main: publish, commit" },
+    { "accepted.committed", "C", "main: accept", "main: publish, commit" },
+    { "accepted.finished", "C", "main: accept", "main: publish, commit" },
+    { "result", "C", "main: begin … draft-extend", "host: delivery, records, budget" },
 };
 const int PLAN_FIELD_COUNT = sizeof PLAN_FIELDS / sizeof *PLAN_FIELDS;
+
+int plan_parts_create(device *d, plan_parts *out, foray_error *err)
+{
+    *out = (plan_parts) { 0 };
+    int rc = device_alloc(d, "plan: given", sizeof *out->given, (void **)&out->given, err);
+    if (rc == 0)
+        rc = device_alloc(d, "plan: extension", sizeof *out->extension, (void **)&out->extension, err);
+    if (rc == 0)
+        rc = device_alloc(d, "plan: packed", sizeof *out->packed, (void **)&out->packed, err);
+    if (rc == 0)
+        rc = device_alloc(d, "plan: accepted", sizeof *out->accepted, (void **)&out->accepted, err);
+    if (rc == 0)
+        rc = device_alloc(d, "plan: results", 2 * sizeof *out->result, (void **)&out->result, err);
+    if (rc != 0)
+        plan_parts_destroy(d, out);
+    return rc;
+}
+
+void plan_parts_destroy(device *d, plan_parts *p)
+{
+    void *parts[] = { p->given, p->extension, p->packed, p->accepted, p->result };
+    pass_free_buffers(d, parts, sizeof parts / sizeof *parts);
+    *p = (plan_parts) { 0 };
+}
 
 void plan_open(round_plan *p, int64_t round)
 {
@@ -35,58 +57,104 @@ void plan_open(round_plan *p, int64_t round)
 #endif
     p->round = round;
     p->members = p->rank = 0;
-    p->draft_steps = p->extend_launched = 0;
+    p->draft_steps = p->extend_launched = p->owed = 0;
+    p->drafter = NULL;
+    p->keep = NULL;
     for (int part = 0; part < ROUTE_PARTS; part++)
         p->route[part][0] = 0;
-    p->sealed = 0;
 }
 
-void plan_seal(round_plan *p, plan_part part)
+void plan_give(const round_plan *p, plan_given *given)
 {
-    assert(!(p->sealed & part) && "a part of a plan is sealed once");
-    p->sealed |= (int32_t)part;
+    given->round = p->round;
+    given->members = p->members;
+    given->draft_steps = p->draft_steps;
+    given->rows_launched = p->rows_launched;
+    given->speculates = p->phase == PHASE_TARGET_VERIFY;
+    given->drafter = p->drafter;
+    if (p->drafter)
+        given->estimates = p->estimates;
+    given->keep = p->keep;
+    given->keep_user = p->keep_user;
+    for (int i = 0; i < p->members; i++) {
+        const plan_member *m = &p->member[i];
+        given->member[i].sequence = m->sequence;
+        given->member[i].chunk = m->chunk;
+        given->member[i].draft_room = m->draft_room;
+    }
+}
+
+void plan_give_extension(const round_plan *p, plan_extension *extension)
+{
+    extension->round = p->round;
+    extension->rows_launched = p->extend_launched;
+    extension->members = 0;
+    for (int i = 0; i < p->members; i++)
+        if (p->member[i].extend)
+            extension->sequence[extension->members++] = p->member[i].sequence;
 }
 
 /* One member's rows: its pending tokens, then the drafts that are kept. */
-static void pack_member(round_plan *p, pass *in, plan_member *m)
+static void pack_member(const plan_given *given, plan_packed *out, pass *in, int i)
 {
-    const sequence *s = m->sequence;
-    int live = m->chunk + m->keep;
-    m->first_row = p->rows;
-    for (int i = 0; i < live; i++) {
-        int row = p->rows + i;
-        in->ids[row] = i < m->chunk ? s->tokens[s->computed + i] : m->draft.tokens[i - m->chunk];
-        in->position[row] = s->computed + i;
+    const sequence *s = given->member[i].sequence;
+    const int chunk = given->member[i].chunk, live = chunk + out->keep[i], first = out->rows;
+    for (int j = 0; j < live; j++) {
+        int row = first + j;
+        in->ids[row] = j < chunk ? s->tokens[s->computed + j] : out->draft[i].tokens[j - chunk];
+        in->position[row] = s->computed + j;
         in->slot[row] = s->slot;
-        p->sum_nkv += s->computed + i + 1;
+        out->sum_nkv += s->computed + j + 1;
     }
+    in->spans[in->count->spans++] =
+        (row_span) { .first_row = first, .rows = live, .slot = s->slot, .first_position = s->computed };
     /* Only the last token of a prompt, and the drafts behind it, are asked for a next token. */
-    bool ends = m->chunk == sequence_pending(s);
-    m->first_head = ends ? p->heads : -1;
-    for (int i = m->chunk - 1; ends && i < live; i++)
-        in->head_row[p->heads++] = p->rows + i;
-    p->rows += live;
-    p->sum_nq += live;
+    bool ends = chunk == sequence_pending(s);
+    out->first_head[i] = ends ? out->heads : -1;
+    for (int j = chunk - 1; ends && j < live; j++)
+        in->head_row[out->heads++] = first + j;
+    out->rows += live;
+    out->sum_nq += live;
 }
 
-void plan_pack(round_plan *p, pass *in)
+void plan_pack(const plan_given *given, plan_packed *packed, pass *in)
 {
-    assert((p->sealed & PLAN_A) && "part B is filled after A is sealed");
-    p->rows = p->heads = 0;
-    p->sum_nq = p->sum_nkv = 0;
+    packed->rows = packed->heads = 0;
+    packed->sum_nq = packed->sum_nkv = 0;
+    in->count->spans = 0;
+    for (int i = 0; i < given->members; i++) {
+        packed->first_head[i] = -1;
+        if (packed->runs[i])
+            pack_member(given, packed, in, i);
+    }
+    assert(packed->rows <= given->rows_launched);
+    in->count->rows = packed->rows;
+    in->count->heads = packed->heads;
+}
+
+void plan_take(const plan_result *result, round_plan *p)
+{
+    p->rows = result->rows;
+    p->heads = result->heads;
+    p->drafts = result->drafts;
+    p->wanted = result->wanted;
+    p->extended = result->extended;
+    p->experts_distinct = result->experts_distinct;
+    p->sum_nq = result->sum_nq;
+    p->sum_nkv = result->sum_nkv;
+    p->probed = result->probed;
     for (int i = 0; i < p->members; i++) {
         plan_member *m = &p->member[i];
-        pack_member(p, in, m);
-        in->spans[i] = (row_span) { .first_row = m->first_row,
-                                    .rows = m->chunk + m->keep,
-                                    .slot = m->sequence->slot,
-                                    .first_position = m->sequence->computed };
+        m->draft = result->member[i].draft;
+        m->keep = result->member[i].keep;
+        m->accepted = result->member[i].accepted;
+        m->committed = result->member[i].committed;
+        m->count = result->member[i].count;
+        m->computed = result->member[i].computed;
+        m->finished = result->member[i].finished;
+        memcpy(m->tokens, result->member[i].tokens, sizeof m->tokens);
+        memcpy(m->logprobs, result->member[i].logprobs, sizeof m->logprobs);
     }
-    assert(p->rows <= p->rows_launched && p->members <= p->slots_launched);
-    in->count->rows = p->rows;
-    in->count->spans = p->members;
-    in->count->heads = p->heads;
-    plan_seal(p, PLAN_B);
 }
 
 int plan_tier(int n)

@@ -1,12 +1,14 @@
-/* round.h: one round: draft, pack, verify, accept, publish. The only loop step there is: plain decoding is a
+/* round.h: one round: draft, pack, verify, accept, publish, commit. The only loop step there is: plain decoding is a
  * round without drafts, reading a prompt is a round with many pending tokens.
  *
- *   main stream   draft ─▶ B: pack ─▶ verify (trunk, head, sample, accept, publish) ─▶ commit ─▶ draft-extend
- *   host          A, launch …………………………………………………………………………………………… waits for `round done`, delivers
+ *   plan stream   A: plan ─┐      A: plan_extend ────────────────────────┐
+ *   main          ………………… └▶ begin ─▶ draft ─▶ B: pack ─▶ verify ─▶ C: accept ─▶ publish ─▶ commit ─▶ draft-extend
+ *   host          plans and launches round n + 1 …………………… reads what round n published
  *
- * The part from trunk to publish is one captured graph per (phase, slots, rows) tier, or the same launches made
- * eagerly, with the reason said. Every boundary is stamped on one clock, so that the parts of a round sum to its
- * wall time exactly (design.md P4).
+ * The host is one round ahead: it never waits for a value of the device to plan the next round, but works from bounds
+ * (ahead.h); who has finished, and how much is drafted, the device decides. The parts are graphs per (phase, slots, rows)
+ * tier, or the same launches made eagerly, with the reason said. Every boundary is stamped on one clock, so that the
+ * parts of a round sum to its wall time exactly (design.md P4).
  * Threads: the host thread.
  */
 #ifndef FORAY_SPEC_ROUND_H
@@ -20,7 +22,10 @@
 
 typedef struct round_loop round_loop;
 
-/* Tests put decisions of their own in place of the round's. Any member may be NULL. */
+enum { ROUND_AHEAD = 2 }; /* rounds in flight at most */
+
+/* Tests put decisions of their own in place of the round's. Any member may be NULL. keep runs on the device, and sees of
+ * m the sequence, chunk, draft_room and draft. */
 typedef struct {
     void *user;
     int (*keep)(void *user, const plan_member *m);  /* drafts to verify, 0 … m->draft.count */
@@ -40,6 +45,10 @@ typedef struct {
     int multi_stream_rows; /* decode and verify passes of so many rows use the model's side streams */
     route_rules rules;     /* which phases replay graphs */
     size_t graph_bytes;    /* bounds all graphs together; 0: no limit */
+    bool
+        fixed_width; /* --verify static: rounds launch the same rows for every request, whatever is drafted */
+    bool unfolded;   /* accept, publish and commit are launched behind the verify graph, not in it */
+    bool one_stream; /* part A is planned on the main stream */
 } round_config;
 
 /* Rows of the largest pass of rounds with such prompt chunks: what a cache's rings must be able to hold beyond what is
@@ -76,38 +85,55 @@ drafter *round_get_drafter(const round_loop *r);
 /* Where the time of a round went, on one clock. Each moment ends the phase that stands beside it. */
 typedef struct {
     int64_t begin;     /* the host starts on the round */
-    int64_t planned;   /* plan: A */
-    int64_t drafting;  /* host_gap: the draft kernel starts */
+    int64_t planned;   /* plan: the host has launched it */
+    int64_t drafting;  /* host_gap: the device begins it */
     int64_t drafted;   /* draft */
     int64_t packed;    /* plan: B */
     int64_t verified;  /* the forward phase: prefill, decode or target_verify */
     int64_t published; /* accept */
     int64_t committed; /* commit: the sequences have grown */
     int64_t extended;  /* draft_extend: the device is done with the round */
-    int64_t returned;  /* sync: the host knows */
+    int64_t returned;  /* the host knows */
+    bool waited;       /* begin lies behind the end of the round before: the host had to know it */
 } round_times;
 
 /* A slot is handed out: what the drafter keeps of its last text does not hold for the next. Before its first round, and
- * whenever a sequence is put back. */
+ * whenever a sequence is put back. None of its rounds is in flight. */
 void round_open_slot(round_loop *r, int slot);
 
-/* Starts a round's plan; the caller adds members with round_add, then runs it. */
+/* Starts a round's plan; the caller adds members with round_add, then launches it. Fewer than ROUND_AHEAD are in flight. */
 void round_begin(round_loop *r);
 /* chunk: pending tokens to compute; speculate: whether drafts are wanted. */
 int round_add(round_loop *r, sequence *s, int chunk, bool speculate, foray_error *err);
-/* Runs the plan. The cache has been reserved from upper bounds and trimmed again; sequences have grown. */
-int round_run(round_loop *r, round_times *times, foray_error *err);
+/* Plans part A, reserves the cache from upper bounds and launches everything; waits for nothing. On an error the round
+ * has not been, those in flight have run, and the sequences of its members are lost. */
+int round_launch(round_loop *r, foray_error *err);
+int round_in_flight(const round_loop *r);
+/* Rounds that should be in flight while there is work: ROUND_AHEAD, or 1 for who looks at the device between rounds. */
+int round_ahead(const round_loop *r);
+void round_set_ahead(round_loop *r, int rounds);
+/* Waits for the oldest round in flight: its plan says what came of it, and the surplus of its reservation is given
+ * back. */
+int round_retire(round_loop *r, foray_error *err);
+/* Both, where nothing else is in flight. */
+int round_run(round_loop *r, foray_error *err);
+/* Waits until the device is idle. Rounds in flight are still to be retired. */
+void round_settle(round_loop *r);
 
-/* The last round's. */
+/* What is known of a text with rounds in flight: tokens computed behind them, unless it has finished. */
+typedef struct {
+    int32_t least, most;
+} round_bounds;
+round_bounds round_known(round_loop *r, const sequence *s);
+
+/* Of the round that was retired last, until ROUND_AHEAD more are begun. */
 const round_plan *round_get_plan(const round_loop *r);
 const round_times *round_get_times(const round_loop *r);
 const route *round_get_route(const round_loop *r);
-/* Log-probability of the i-th token that member m committed, under the raw logits. */
-float round_logprob(const round_loop *r, const plan_member *m, int i);
 const budget *round_get_budget(const round_loop *r);
 /* Goes on with this budget, a copy of one that the same round had. Nothing may be in flight. */
 void round_put_budget(round_loop *r, const budget *b);
-/* The last round has taken so long: refreshes the budget's tables. Of real rounds only, not of measuring ones. */
+/* It has taken so long: refreshes the budget's tables. Of real rounds only, not of measuring ones. */
 void round_observe(round_loop *r, int64_t wall_ns);
 
 /* The most rows that rounds of so many requests have when nobody reads a prompt. */
@@ -122,16 +148,15 @@ int round_capture_usual(round_loop *r, int requests, int drafts,
                         void *user, foray_error *err);
 /* The graph of a round of `requests` requests and at most `rows` rows, as JSON; captured if it is not yet. */
 int round_graph_json(round_loop *r, int requests, int rows, buf *out, foray_error *err);
-/* model_distinct_experts of the last round. */
-int round_distinct_experts(const round_loop *r);
 uint64_t round_graph_bytes(const round_loop *r);
 pass *round_pass(round_loop *r);
 stream *round_stream(round_loop *r);
 /* What became of a family of graphs so far. */
 const graph_counters *round_graph_counters(const round_loop *r, graph_family f);
-/* Replayed and eager runs of the target without a prompt, and captures of any family, so far. */
+/* So far: replayed and eager runs of the target without a prompt, captures of any family; rounds, and those that were planned
+ * when none was in flight, so that the host knew all about the round before. */
 typedef struct {
-    int64_t replays, captures, eager;
+    int64_t replays, captures, eager, rounds, waited;
 } round_counters;
 round_counters round_get_counters(const round_loop *r);
 

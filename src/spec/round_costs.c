@@ -15,32 +15,37 @@ static int keep_wanted(void *user, const plan_member *m)
     return *wanted < m->draft.count ? *wanted : m->draft.count;
 }
 
+/* As long as the device took: in a run, the host works meanwhile. */
+static double duration(const round_loop *r)
+{
+    const round_times *t = round_get_times(r);
+    return (double)(t->extended - t->drafting);
+}
+
 /* One round from the end of the prompt, plain or with the drafts that are wanted; the sequence is as before afterwards. */
 static int timed_round(round_loop *r, sequence *s, bool speculate, double *ns, foray_error *err)
 {
-    round_times t;
     s->count = s->prompt + 1;
     s->computed = s->count - 1;
     s->finished = SEQUENCE_RUNS;
     round_begin(r);
     int rc = round_add(r, s, 1, speculate, err);
     if (rc == 0)
-        rc = round_run(r, &t, err);
+        rc = round_run(r, err);
     if (rc == 0)
-        *ns = (double)(t.returned - t.begin);
+        *ns = duration(r);
     return rc;
 }
 
 static int read_prompt(round_loop *r, sequence *s, foray_error *err)
 {
-    round_times t;
     int rc = 0, most = round_pass(r)->max_rows < PROMPT_CHUNK ? round_pass(r)->max_rows : PROMPT_CHUNK;
     for (int chunk; s->computed < s->prompt - 1 && rc == 0;) {
         chunk = sequence_pending(s) < most ? sequence_pending(s) : most;
         round_begin(r);
         rc = round_add(r, s, chunk, false, err);
         if (rc == 0)
-            rc = round_run(r, &t, err);
+            rc = round_run(r, err);
     }
     return rc;
 }
@@ -104,7 +109,6 @@ int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64
  * is needed, one that gets the drafter ready. *ns < 0: it would not draft so many. */
 static int chain_round(round_loop *r, sequence *s, int drafts, double *ns, foray_error *err)
 {
-    round_times t;
     *ns = -1;
     if (s->finished != SEQUENCE_RUNS || sequence_draft_room(s) <= DRAFT_MAX) {
         s->count = s->prompt + 1;
@@ -117,11 +121,11 @@ static int chain_round(round_loop *r, sequence *s, int drafts, double *ns, foray
         round_begin(r);
         int rc = round_add(r, s, 1, true, err);
         if (rc == 0)
-            rc = round_run(r, &t, err);
+            rc = round_run(r, err);
         if (rc != 0)
             return rc;
         if (round_get_plan(r)->draft_steps == drafts)
-            *ns = (double)(t.returned - t.begin);
+            *ns = duration(r);
     }
     return 0;
 }

@@ -112,14 +112,16 @@ int route_decide(route *r, const route_maker *m, round_plan *p, bool hook, foray
     return rc;
 }
 
-void route_count(route *r, graphs *g, const round_plan *p, const drafter *d)
+void route_count(route *r, graphs *g, const round_plan *p)
 {
     int drafted = 0;
-    for (int i = 0; i < p->members; i++)
-        drafted += p->member[i].draft_room > 1 ? p->member[i].draft_room - 1 : 0; /* the first was there */
+    for (int i = 0; i < p->members; i++) {
+        int made = p->draft_steps > 0 ? p->member[i].draft.count : 0;
+        drafted += made > 1 ? made - 1 : 0; /* the first was there */
+    }
     r->live[ROUTE_TARGET] = p->rows;
     r->live[ROUTE_DRAFT] = drafted;
-    r->live[ROUTE_EXTEND] = d ? d->extended : 0;
+    r->live[ROUTE_EXTEND] = p->extended;
     const int launched[ROUTE_PARTS] = { p->rows_launched, p->slots_launched * (p->draft_steps - 1),
                                         p->extend_launched };
     for (int part = 0; part < ROUTE_PARTS; part++)

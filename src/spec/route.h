@@ -44,7 +44,7 @@ typedef struct {
  * there is none. The plan's sizes become those of all ranks. hook: somebody asked for eager. */
 int route_decide(route *r, const route_maker *m, round_plan *p, bool hook, foray_error *err);
 /* After the round: counts its parts, by family. A round that reads a prompt is of no family. */
-void route_count(route *r, graphs *g, const round_plan *p, const drafter *d);
+void route_count(route *r, graphs *g, const round_plan *p);
 
 /* ---- the steps of route_decide ---- */
 

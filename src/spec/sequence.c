@@ -1,5 +1,7 @@
-/* sequence.c: appending what stands. See sequence.h. */
+/* sequence.c: what stands, and growing by it. See sequence.h. */
 #include "spec/sequence.h"
+
+#include <string.h>
 
 static bool is_end(const sequence *s, int32_t id)
 {
@@ -9,15 +11,23 @@ static bool is_end(const sequence *s, int32_t id)
     return false;
 }
 
-int sequence_append(sequence *s, const int32_t *tokens, int count)
+int sequence_takes(const sequence *s, const int32_t *tokens, int count, sequence_finish *finish)
 {
     int taken = 0;
-    while (taken < count && s->finished == SEQUENCE_RUNS) {
-        s->tokens[s->count++] = tokens[taken++];
-        if (is_end(s, s->tokens[s->count - 1]))
-            s->finished = SEQUENCE_END_ID;
-        else if (s->count >= s->limit)
-            s->finished = SEQUENCE_LENGTH;
+    *finish = SEQUENCE_RUNS;
+    while (taken < count && *finish == SEQUENCE_RUNS) {
+        if (is_end(s, tokens[taken++]))
+            *finish = SEQUENCE_END_ID;
+        else if (s->count + taken >= s->limit)
+            *finish = SEQUENCE_LENGTH;
     }
     return taken;
+}
+
+void sequence_grow(sequence *s, const int32_t *tokens, int taken, sequence_finish finish)
+{
+    memcpy(s->tokens + s->count, tokens, sizeof *tokens * (size_t)taken);
+    s->count += taken;
+    s->computed = s->count - 1;
+    s->finished = finish;
 }

@@ -4,8 +4,9 @@
  *      entries  e0 e1 e2 e3 e4                 computed = 5: the last token has no cache entry yet
  *
  * A prompt that is not computed yet is the same thing with more tokens pending. Lives in device memory; the
- * accept kernel writes count, computed and finished, so that the next round needs nothing from the host.
- * Threads: the host while nothing is in flight; kernels of class host in stream order.
+ * commit kernel writes count, computed and finished, so that the next round needs nothing from the host.
+ * Threads: kernels of class host in stream order; the host while none of its rounds is in flight, but for what never changes
+ * (prompt, limit, parameters).
  */
 #ifndef FORAY_SPEC_SEQUENCE_H
 #define FORAY_SPEC_SEQUENCE_H
@@ -43,8 +44,10 @@ static inline int sequence_draft_room(const sequence *s)
     return room > 0 ? room : 0;
 }
 
-/* Appends tokens that stand, in order, up to the first end id or the limit; sets finished there. Returns how
- * many were taken. An end id is itself taken. */
-int sequence_append(sequence *s, const int32_t *tokens, int count);
+/* Of tokens that stand, in order, how many the sequence takes: up to the first end id, which is itself taken, or the limit.
+ * *finish: what ends it there, else SEQUENCE_RUNS. Changes nothing. */
+int sequence_takes(const sequence *s, const int32_t *tokens, int count, sequence_finish *finish);
+/* Appends the tokens that it takes. Their entries exist, but for the newest one's. */
+void sequence_grow(sequence *s, const int32_t *tokens, int taken, sequence_finish finish);
 
 #endif

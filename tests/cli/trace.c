@@ -98,6 +98,9 @@ static void a_timeline_agrees_with_the_runs_own_records(void **state)
     json_t *list = json_object_get(report, "steps");
     size_t count = json_array_size(list), n = json_array_size(records), compared = 0;
     assert_true(n > 10);
+    /* What follows the last publication is the beginning of a step that never came. */
+    const char *reason = json_string_value(json_object_get(json_array_get(list, count - 1), "reason"));
+    count -= reason && strcmp(reason, "its end is not in the file") == 0;
     /* A step is published when its record says so; the timeline holds the engine's measuring rounds before them as well, so the last
      * steps correspond. */
     for (size_t back = 0; back < n && back < count; back++) {

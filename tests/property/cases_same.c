@@ -69,6 +69,7 @@ static void long_texts_of_accepted_drafts_leave_the_fresh_cache(void **state)
         tiny_file,
         (foray_config) {
             .spec = "script", .spec_tokens = 5, .spec_budget = 5, .prefill_chunk = 64, .threads = 1 });
+    round_set_ahead(engine_round(e), 1);
     prompt_of(3, 20, ids);
     foray_request_config c = asking(ids, 20, 440, 0.8f);
     generate(plain, &c, &base);
@@ -251,6 +252,7 @@ static void positions_move_by_what_was_committed(void **state)
         tiny_file,
         (foray_config) {
             .spec = "script", .spec_tokens = 4, .spec_budget = 4, .prefill_chunk = 64, .threads = 1 });
+    round_set_ahead(engine_round(e), 1);
     for (int cut = 0; cut <= 2; cut++) { /* all wrong; right twice; all right */
         for (int i = 0; i < 60; i++)
             script[i] = base.ids[i] ^ (cut == 0 || (cut == 1 && i % 3 == 2));

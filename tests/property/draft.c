@@ -130,10 +130,7 @@ static bool often(void *user, const round_plan *p)
 {
     idler *u = user;
     bool pause = p->phase == PHASE_PREFILL || rng_philox(u->draws++, 5, 0, 0, 1, 2).word[0] % 2;
-    for (int i = 0; i < p->members; i++) {
-        int owed = u->d->owed(u->d, p->member[i].sequence);
-        u->owed = owed > u->owed ? owed : u->owed;
-    }
+    u->owed = p->owed > u->owed ? p->owed : u->owed;
     u->pauses += pause;
     return pause;
 }

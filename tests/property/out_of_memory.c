@@ -101,7 +101,8 @@ static void a_capture_that_fails_concerns_its_own_key(void **state)
     log_set_level(LOG_QUIET);
     for (int64_t n = 0; n <= captures; n += n < 4 || n > captures - 8 ? 1 : captures / 16) {
         stack s;
-        stack_open(&s, path, (stack_config) { .slots = 2, .drafter = "nextn", .spec_budget = 2 });
+        stack_open(&s, path,
+                   (stack_config) { .slots = 2, .drafter = "nextn", .spec_budget = 2, .lockstep = true });
         random_ids(1, 5, s.model->info.vocab, ids);
         foray_request_config c = request_of(ids, 5, TEXT);
         c.ignore_eos = true;

@@ -83,6 +83,8 @@ void stack_open(stack *s, const char *path, stack_config c)
                         .rules = { .graphs = !c.eager, .families = ~c.no_graphs },
                         .graph_bytes = c.graph_bytes };
     check(round_create(&rc, &s->round, &err), &err);
+    if (c.lockstep)
+        round_set_ahead(s->round, 1);
     batch_config bc = { .device = s->device,
                         .cache = s->cache,
                         .round = s->round,
@@ -196,6 +198,7 @@ void stack_first_drafts(stack *s, const int32_t *tokens, int n, draft *out)
 void stack_assert_fresh(stack *s, foray_request r, int other)
 {
     const sequence *q = batch_find(s->batch, r)->sequence;
+    round_settle(s->round);
     if (q->slot < 0 || q->computed == 0)
         return;
     for (int at = 0, n; at < q->computed; at += n) {

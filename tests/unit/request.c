@@ -214,8 +214,11 @@ static void an_ignored_end_is_no_end_but_stop_ids_are(void **state)
 /* Puts tokens behind the sequence as a round does, and delivers what was taken. */
 static void commit(request *r, const int32_t *ids, int n)
 {
-    static const float logprobs[] = { -1, -2, -3, -4, -5, -6 };
-    request_deliver(r, sequence_append(r->sequence, ids, n), logprobs);
+    plan_member m = { .sequence = r->sequence, .logprobs = { -1, -2, -3, -4, -5, -6 } };
+    m.committed = sequence_takes(r->sequence, ids, n, &m.finished);
+    memcpy(m.tokens, ids, sizeof *ids * (size_t)n);
+    sequence_grow(r->sequence, ids, m.committed, m.finished);
+    request_deliver(r, &m);
 }
 
 static void a_delivery_ends_at_an_end_id_or_the_limit(void **state)

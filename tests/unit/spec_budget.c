@@ -125,10 +125,14 @@ static void probing_a_loser_stays_within_its_share(void **state)
     double spent = 0, total = 0;
     for (int i = 0; i < 20000; i++) {
         int keep[1];
+        budget_offer_probe(&b);
         bool probe = budget_choose(&b, (draft[]) { draft_of(3, 0) }, 1, 8, keep);
         assert_int_equal(keep[0], probe ? 1 : 0);
-        if (probe)
+        b.probing = probe;
+        if (probe) {
+            budget_take_probe(&b, budget_cost_ns(&b, 2) - budget_cost_ns(&b, 1));
             budget_observe_accept(&b, 0, 1, 0);
+        }
         double wall = probe ? 2e6 : 1e6;
         budget_observe_round(&b, 1 + keep[0], wall);
         spent += probe ? 1e6 : 0;
@@ -147,7 +151,10 @@ static void a_loser_that_turns_into_a_winner_is_found_out(void **state)
     int kept = 0;
     for (int i = 0; i < 20000; i++) {
         int keep[1];
-        budget_choose(&b, (draft[]) { draft_of(3, 0) }, 1, 8, keep);
+        budget_offer_probe(&b);
+        b.probing = budget_choose(&b, (draft[]) { draft_of(3, 0) }, 1, 8, keep);
+        if (b.probing)
+            budget_take_probe(&b, budget_cost_ns(&b, 1 + keep[0]) - budget_cost_ns(&b, keep[0]));
         if (keep[0] > 0)
             budget_observe_accept(&b, 0, keep[0], keep[0]);
         budget_observe_round(&b, 1 + keep[0], budget_cost_ns(&b, 1 + keep[0]));

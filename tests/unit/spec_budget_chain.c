@@ -22,12 +22,21 @@ static budget measured(double chain)
 }
 
 /* Rounds of one request whose drafts have this signal and never, or always, stand. */
+/* A round's choice as the round makes it: what the budget got ready for, and the signals that came. */
+static int choose(budget *b, int room, int signal)
+{
+    budget copy = *b;
+    copy.chain_probe = budget_chain_probe(b);
+    budget_observe_signal(b, signal);
+    return budget_choose_chain(&copy, &room, &signal, 1, 64);
+}
+
 static void live(budget *b, int rounds, int signal, bool stand)
 {
     int room = MOST;
     for (int i = 0; i < rounds; i++) {
         bool ready = budget_wants_chain(b, 1, 0, true);
-        int k = ready ? budget_choose_chain(b, &room, &signal, 1, 64) : 0;
+        int k = ready ? choose(b, room, signal) : 0;
         if (k > 0) {
             budget_observe_accept(b, signal, k, stand ? k : 0);
             budget_observe_chain(b, k, 1, 1 + k, budget_cost_ns(b, 1 + k) + b->chain_ns[k]);
@@ -46,7 +55,7 @@ static void a_drafter_that_is_always_wrong_is_left_out(void **state)
     for (int i = 0; i < 400; i++) {
         bool ready = budget_wants_chain(&b, 1, 0, true);
         wanted += ready;
-        int k = ready ? budget_choose_chain(&b, &room, &signal, 1, 64) : 0;
+        int k = ready ? choose(&b, room, signal) : 0;
         drafts += k;
         if (k > 0)
             budget_observe_accept(&b, 0, k, 0);

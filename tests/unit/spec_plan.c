@@ -31,26 +31,40 @@ static pass *inputs_open(inputs *in)
     return &in->pass;
 }
 
+typedef struct {
+    sequence *sequence;
+    int chunk;
+} member;
+
+/* Part A through the host's plan, as a round has it. */
+static void given_to(plan_given *out, const member *members, int count, int rows)
+{
+    round_plan p;
+    plan_open(&p, 1);
+    p.phase = PHASE_TARGET_VERIFY;
+    p.members = count;
+    p.rows_launched = rows;
+    for (int i = 0; i < count; i++)
+        p.member[i] = (plan_member) { .sequence = members[i].sequence, .chunk = members[i].chunk };
+    plan_give(&p, out);
+}
+
+/* One of the four has finished since: it has no rows. */
 static void members_are_packed_one_behind_the_other(void **state)
 {
     (void)state;
     inputs in;
-    round_plan p;
+    static plan_given given;
+    static plan_packed packed;
     int32_t a[] = { 1, 2, 3 }, b[] = { 4, 5 }, c[] = { 10, 11, 12, 13, 14, 15 };
     sequence sa = { .tokens = a, .count = 3, .computed = 2, .slot = 2 },
              sb = { .tokens = b, .count = 2, .computed = 1 },
-             sc = { .tokens = c, .count = 6, .computed = 1, .slot = 5 };
-    plan_open(&p, 1);
-    p.members = 3;
-    p.rows_launched = 16;
-    p.slots_launched = 4;
-    p.member[0] = (plan_member) {
-        .sequence = &sa, .chunk = 1, .keep = 2, .draft = { .count = 3, .tokens = { 7, 8, 9 } }
-    };
-    p.member[1] = (plan_member) { .sequence = &sb, .chunk = 1 };
-    p.member[2] = (plan_member) { .sequence = &sc, .chunk = 5 };
-    plan_seal(&p, PLAN_A);
-    plan_pack(&p, inputs_open(&in));
+             sc = { .tokens = c, .count = 6, .computed = 1, .slot = 5 },
+             sd = { .tokens = a, .count = 3, .computed = 2, .slot = 3, .finished = SEQUENCE_END_ID };
+    given_to(&given, (member[]) { { &sa, 1 }, { &sd, 1 }, { &sb, 1 }, { &sc, 5 } }, 4, 16);
+    packed = (plan_packed) { .runs = { true, false, true, true }, .keep = { 2 } };
+    packed.draft[0] = (draft) { .count = 3, .tokens = { 7, 8, 9 } };
+    plan_pack(&given, &packed, inputs_open(&in));
 
     assert_int_equal(in.count.rows, 9);
     assert_int_equal(in.count.spans, 3);
@@ -59,32 +73,27 @@ static void members_are_packed_one_behind_the_other(void **state)
     assert_memory_equal(in.position, ((int32_t[]) { 2, 3, 4, 1, 1, 2, 3, 4, 5 }), 9 * sizeof(int32_t));
     assert_memory_equal(in.slot, ((int32_t[]) { 2, 2, 2, 0, 5, 5, 5, 5, 5 }), 9 * sizeof(int32_t));
     assert_memory_equal(in.head_row, ((int32_t[]) { 0, 1, 2, 3, 8 }), 5 * sizeof(int32_t));
-    assert_int_equal(p.member[0].first_head, 0);
-    assert_int_equal(p.member[1].first_head, 3);
-    assert_int_equal(p.member[2].first_head, 4);
+    assert_memory_equal(packed.first_head, ((int32_t[]) { 0, -1, 3, 4 }), 4 * sizeof(int32_t));
     assert_int_equal(in.spans[2].first_row, 4);
     assert_int_equal(in.spans[2].first_position, 1);
-    assert_int_equal(p.sum_nq, 9);
-    assert_int_equal(p.sum_nkv, 3 + 4 + 5 + 2 + 2 + 3 + 4 + 5 + 6);
+    assert_int_equal(packed.sum_nq, 9);
+    assert_int_equal(packed.sum_nkv, 3 + 4 + 5 + 2 + 2 + 3 + 4 + 5 + 6);
 }
 
 static void a_prompt_that_goes_on_has_no_head_row(void **state)
 {
     (void)state;
     inputs in;
-    round_plan p;
+    static plan_given given;
+    static plan_packed packed;
     int32_t c[] = { 10, 11, 12, 13, 14, 15 };
     sequence s = { .tokens = c, .count = 6 };
-    plan_open(&p, 1);
-    p.members = 1;
-    p.rows_launched = 8;
-    p.slots_launched = 1;
-    p.member[0] = (plan_member) { .sequence = &s, .chunk = 5 };
-    plan_seal(&p, PLAN_A);
-    plan_pack(&p, inputs_open(&in));
+    given_to(&given, &(member) { &s, 5 }, 1, 8);
+    packed = (plan_packed) { .runs = { true } };
+    plan_pack(&given, &packed, inputs_open(&in));
     assert_int_equal(in.count.rows, 5);
     assert_int_equal(in.count.heads, 0);
-    assert_int_equal(p.member[0].first_head, -1);
+    assert_int_equal(packed.first_head[0], -1);
 }
 
 static void tiers_are_powers_of_two(void **state)

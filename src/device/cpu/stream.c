@@ -36,6 +36,15 @@ int stream_create(device *d, const char *name, stream **out, foray_error *err)
     return 0;
 }
 
+int device_streams(const device *d, const char *const **names)
+{
+    int count = DEVICE_STREAMS;
+    while (count > 0 && !d->stream_name[count - 1])
+        count--;
+    *names = d->stream_name;
+    return count;
+}
+
 void stream_destroy(stream *s)
 {
     if (!s)
