@@ -288,7 +288,7 @@ static void record_step(batch *b, const round_plan *p, const round_times *t)
     s->rows_launched = p->rows_launched;
     s->sum_nq = p->sum_nq;
     s->sum_nkv = p->sum_nkv;
-    s->plan_ns = s->phases_ns[PHASE_PLAN];
+    s->plan_ns = t->planned - t->begin + p->plan_ns;
     s->draft_segment_ns = verify ? t->drafted - t->drafting : -1;
     s->verify_segment_ns = verify ? t->verified - t->packed : -1;
     s->step_segment_ns = t->extended - t->drafting;

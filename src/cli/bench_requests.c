@@ -36,13 +36,14 @@ int bench_encode(foray_engine *e, const bench_prompt *prompt, int32_t *ids, int 
     foray_message message = { "user", prompt->text };
     int32_t *encoded;
     size_t n = 0;
-    if (!info.chat_format) {
+    int rc = info.chat_format ? foray_encode_chat(e, &message, 1, &encoded, &n, err) : FORAY_EUNSUPPORTED;
+    if (rc == FORAY_EUNSUPPORTED || rc == FORAY_EUSAGE) { /* there is no asking in words: any ids will do */
+        n = 0;
         for (; n < BYTES && prompt->text[n]; n++)
             ids[n] = (unsigned char)prompt->text[n] * 7 % info.vocab;
         *count = (int)n;
         return 0;
     }
-    int rc = foray_encode_chat(e, &message, 1, &encoded, &n, err);
     if (rc != 0)
         return rc;
     if (n > BENCH_MOST_PROMPT)

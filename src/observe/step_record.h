@@ -31,7 +31,8 @@ typedef struct step_record {
     int rank;
     int budget;                              /* draft rows asked for; -1: not scheduled */
     int64_t wall_ns, phases_ns[PHASE_COUNT]; /* the parts sum to the wall exactly */
-    int64_t plan_ns, update_ns;
+    int64_t plan_ns;   /* planning and launching on the host, parts A and B on the device: hidden or not */
+    int64_t update_ns; /* updates of graph nodes: none, where lengths live in device memory */
     int64_t draft_segment_ns, verify_segment_ns, step_segment_ns; /* -1: not measured */
     int64_t net_saved_ns;
     char route[PHASE_COUNT]

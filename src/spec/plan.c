@@ -142,6 +142,7 @@ void plan_take(const plan_result *result, round_plan *p)
     p->experts_distinct = result->experts_distinct;
     p->sum_nq = result->sum_nq;
     p->sum_nkv = result->sum_nkv;
+    p->plan_ns = result->plan_ns;
     p->probed = result->probed;
     for (int i = 0; i < p->members; i++) {
         plan_member *m = &p->member[i];

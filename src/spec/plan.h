@@ -64,7 +64,7 @@ typedef struct round_plan {
               [PLAN_ROUTE_BYTES]; /* "graph:1x4" or "eager:reason"; "" where a part does not run */
     /* What came of it. */
     int32_t rows, heads, drafts, wanted, extended, experts_distinct;
-    int64_t sum_nq, sum_nkv;
+    int64_t sum_nq, sum_nkv, plan_ns;
     bool probed;
     plan_member member[PLAN_MAX_MEMBERS];
 } round_plan;
@@ -72,7 +72,7 @@ typedef struct round_plan {
 /* ---- device memory ---- */
 
 typedef struct {
-    int64_t round;
+    int64_t round, took_ns; /* to write it */
     int32_t members, draft_steps, rows_launched;
     bool speculates; /* somebody drafts in this round */
     drafter *drafter;
@@ -117,6 +117,7 @@ typedef struct {
 
 typedef struct {
     plan_stamps at;
+    int64_t plan_ns; /* parts A, but for the extension's, and B */
     int32_t rows, heads, drafts, wanted, extended, experts_distinct;
     int64_t sum_nq, sum_nkv;
     bool probed;

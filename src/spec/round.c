@@ -1,4 +1,6 @@
-/* round.c: planning, launching and ending rounds. See round.h; what runs in between is in round_kernels.c. */
+/* round.c: a round loop: rounds begin, are launched and end. See round.h; what the host decides is in round_plan.c, what is
+ * launched in round_launch.c, what runs on the device in round_kernels.c.
+ */
 #include "spec/round_internal.h"
 
 #include <assert.h>
@@ -7,283 +9,6 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-
-/* ---- launches -------------------------------------------------------------------------------- */
-
-static round_plan *planning(round_loop *r)
-{
-    return round_plan_of(r, r->launched + 1);
-}
-
-void round_mark(round_loop *r, phase of, int rows)
-{
-    const round_plan *p = planning(r);
-    device_mark(r->config.device,
-                (task_mark) { .round = p->round, .phase = of, .rank = p->rank, .rows = rows });
-}
-
-/* Trunk to sample, and what follows if it is folded into the same graph. */
-static int launch_verify(round_loop *r, int slots, int rows, int heads, bool fold, foray_error *err)
-{
-    const round_config *c = &r->config;
-    const round_plan *p = planning(r);
-    round_mark(r, p->phase, rows);
-    bool forks = p->phase != PHASE_PREFILL && rows <= c->multi_stream_rows;
-    int rc = model_trunk(c->model, &r->pass, c->cache, rows, slots, p->max_length, r->stream,
-                         forks ? r->fork : NULL, err);
-    if (rc == 0)
-        rc = model_head(c->model, &r->pass, heads, r->stream, err);
-    round_mark(r, PHASE_ACCEPT, rows);
-    if (rc == 0)
-        rc = stream_launch(
-            r->stream, KERNEL_SAMPLE,
-            &(kernel_args) { .sample = { .rows = { .live = &r->pass.count->heads, .max = heads },
-                                         .logits = r->pass.logits,
-                                         .logits_stride = (size_t)c->model->info.vocab,
-                                         .vocab = c->model->info.vocab,
-                                         .position = r->sample_position,
-                                         .params = r->params,
-                                         .history = r->history,
-                                         .token = r->token,
-                                         .logprob = r->logprob,
-                                         .reads = p->drafter ? p->drafter->drawn : NULL } },
-            err);
-    return rc == 0 && fold ? round_launch_accept(r, rows, err) : rc;
-}
-
-/* A phase of the plan, as a graph holds it or as it runs eagerly. Nodes keep the phase that is marked meanwhile. */
-static int launch_family(void *user, graph_family f, foray_error *err)
-{
-    round_loop *r = user;
-    const round_plan *p = planning(r);
-    drafter *d = p->drafter;
-    switch (f) {
-    case GRAPH_DRAFT:
-        round_mark(r, PHASE_DRAFT, p->slots_launched);
-        return d->draft_now(d, p, &r->parts, r->stream, err);
-    case GRAPH_EXTEND:
-        round_mark(r, PHASE_DRAFT_EXTEND, p->extend_launched);
-        return d->extend_now(d, p, &r->parts, r->stream, err);
-    default:
-        return launch_verify(r, p->slots_launched, p->rows_launched, p->rows_launched, !r->config.unfolded,
-                             err);
-    }
-}
-
-/* Replayed or launched, as the route has it. */
-static int run_part(round_loop *r, int part, int rows, foray_error *err)
-{
-    const round_plan *p = planning(r);
-    const route *way = &r->route[p->round % ROUND_AHEAD];
-    const graph_key k = route_key(p, part, NULL);
-    if (!way->replay[part])
-        return launch_family(r, k.family, err);
-    round_mark(r, graph_family_phase(k.family), rows);
-    return graph_launch(way->replay[part], r->stream, err);
-}
-
-/* `to` goes on when `e` is recorded on `from` and has come. */
-static int hand_over(stream *from, event *e, stream *to, foray_error *err)
-{
-    int rc = event_record(e, from, err);
-    return rc == 0 ? stream_wait(to, e, err) : rc;
-}
-
-/* Part A: on the plan stream, as soon as the round before has read its own. */
-static int launch_plans(round_loop *r, foray_error *err)
-{
-    const round_plan *p = planning(r);
-    round_mark(r, PHASE_PLAN, p->members);
-    int rc = stream_wait(r->planner, r->given_read, err);
-    if (rc == 0)
-        rc = round_launch_plan(r, p->round, err);
-    if (rc == 0)
-        rc = hand_over(r->planner, r->given_ready, r->stream, err);
-    if (rc != 0 || p->extend_launched == 0)
-        return rc;
-    rc = stream_wait(r->planner, r->extension_read, err);
-    if (rc == 0)
-        rc = round_launch_plan_extend(r, p->round, err);
-    return rc == 0 ? event_record(r->extension_ready, r->planner, err) : rc;
-}
-
-static int launch_target(round_loop *r, foray_error *err)
-{
-    const round_plan *p = planning(r);
-    const bool prompt = p->phase == PHASE_PREFILL;
-    int rc = prompt ? launch_verify(r, p->slots_launched, p->rows_launched, r->pass.max_heads, true, err)
-                    : run_part(r, ROUTE_TARGET, p->rows_launched, err);
-    if (rc == 0 && !prompt && r->config.unfolded)
-        rc = round_launch_accept(r, p->rows_launched, err);
-    return rc == 0 ? event_record(r->given_read, r->stream, err) : rc;
-}
-
-static int launch_extend(round_loop *r, foray_error *err)
-{
-    const round_plan *p = planning(r);
-    round_mark(r, PHASE_DRAFT_EXTEND, p->extend_launched);
-    int rc = stream_wait(r->stream, r->extension_ready, err);
-    if (rc == 0)
-        rc = run_part(r, ROUTE_EXTEND, p->extend_launched, err);
-    return rc == 0 ? event_record(r->extension_read, r->stream, err) : rc;
-}
-
-static int launch_round(round_loop *r, foray_error *err)
-{
-    const round_plan *p = planning(r);
-    int rc = launch_plans(r, err);
-    round_mark(r, PHASE_DRAFT, p->members);
-    if (rc == 0)
-        rc = round_launch_begin(r, p->phase == PHASE_TARGET_VERIFY && !drafts_on_device(p->drafter), err);
-    if (rc == 0 && p->draft_steps > 0)
-        rc = run_part(r, ROUTE_DRAFT, p->members, err);
-    round_mark(r, PHASE_PLAN, p->members);
-    if (rc == 0)
-        rc = round_launch_pack(r, err);
-    if (rc == 0)
-        rc = launch_target(r, err);
-    if (rc == 0 && p->extend_launched > 0)
-        rc = launch_extend(r, err);
-    return rc == 0 ? event_record(r->done[p->round % ROUND_AHEAD], r->stream, err) : rc;
-}
-
-/* ---- part A, as the host decides it ---------------------------------------------------------- */
-
-/* hook: somebody wants the round to run eagerly. */
-static int decide(round_loop *r, bool hook, foray_error *err)
-{
-    round_plan *p = planning(r);
-    const route_maker maker = {
-        .rules = &r->config.rules,
-        .graphs = r->graphs,
-        .stream = r->stream,
-        .drafter = p->drafter,
-        .launch = launch_family,
-        .user = r,
-    };
-    return route_decide(&r->route[p->round % ROUND_AHEAD], &maker, p, hook, err);
-}
-
-/* Upper bounds of the launches: the tiers, and the longest sequence there can be. */
-static void set_bounds(round_loop *r, int requests, int rows)
-{
-    round_plan *p = planning(r);
-    int most = p->phase == PHASE_PREFILL ? r->max_rows : r->max_decode_rows;
-    p->slots_launched = plan_tier(requests);
-    if (r->config.fixed_width && p->phase == PHASE_TARGET_VERIFY)
-        rows = p->slots_launched * (1 + r->config.spec_tokens);
-    p->rows_launched = plan_tier(rows) < most ? plan_tier(rows) : most;
-    p->max_length = cache_max_length(r->config.cache);
-}
-
-/* Drafts of a chain that are worth launching: what the device would have made in one of the last rounds. */
-static int worth_launching(round_loop *r, bool probe)
-{
-    int most = probe ? 1 : 0;
-    for (int i = 0; i < ROUND_WANTED; i++)
-        most = r->wanted[i] > most ? r->wanted[i] : most;
-    return r->budget.fixed >= 0 ? r->budget.fixed : most;
-}
-
-/* A drafter of the device: who may draft in this round, and how much at most. */
-static void plan_chain(round_loop *r)
-{
-    round_plan *p = planning(r);
-    int ready = 0;
-    p->estimates.chain_probe = budget_chain_probe(&r->budget);
-    int drafts = worth_launching(r, p->estimates.chain_probe);
-    for (int i = 0; i < p->members; i++) {
-        plan_member *m = &p->member[i];
-        if (!r->ahead[m->sequence->slot].ready)
-            m->draft_room = 0;
-        ready += m->draft_room > 0;
-    }
-    while (drafts > 0 && p->members + ready * drafts > r->max_decode_rows)
-        drafts--;
-    for (int i = 0; i < p->members; i++) {
-        plan_member *m = &p->member[i];
-        m->draft_room = m->draft_room < drafts ? m->draft_room : drafts;
-        if (m->draft_room > p->draft_steps)
-            p->draft_steps = m->draft_room;
-    }
-}
-
-/* A drafter of the device: whose rows are made ready behind accept, as far as one pass of it holds them. */
-static void plan_extend(round_loop *r)
-{
-    round_plan *p = planning(r);
-    const drafter *d = p->drafter;
-    int rows = 0;
-    if (!drafts_on_device(d) || r->config.spec_budget == 0)
-        return;
-    for (int i = 0; i < p->members; i++)
-        p->owed += ahead_owed(&r->ahead[p->member[i].sequence->slot], d, p->member[i].sequence);
-    bool wanted = budget_wants_chain(&r->budget, p->members, p->owed, p->phase != PHASE_PREFILL);
-    if (wanted && r->hooks.pause)
-        wanted = !r->hooks.pause(r->hooks.user, p);
-    for (int i = 0; i < p->members; i++) {
-        plan_member *m = &p->member[i];
-        int most = wanted && m->speculate ? ahead_extends(&r->ahead[m->sequence->slot], d, m) : 0;
-        m->extend = most > 0 && rows < d->most_extended; /* what one pass does not hold is owed to the next */
-        rows += m->extend ? most : 0;
-        rows = rows < d->most_extended ? rows : d->most_extended;
-    }
-    p->extend_launched = plan_tier(rows) < d->most_extended ? plan_tier(rows) : d->most_extended;
-    if (rows == 0)
-        p->extend_launched = 0;
-}
-
-static bool reads_prompt(const round_loop *r, const plan_member *m)
-{
-    return r->ahead[m->sequence->slot].least < m->sequence->prompt;
-}
-
-/* Bounds of the launches and the route. */
-static int plan_bounds(round_loop *r, foray_error *err)
-{
-    round_plan *p = planning(r);
-    int rows = 0;
-    p->phase = PHASE_DECODE;
-    for (int i = 0; i < p->members; i++)
-        if (reads_prompt(r, &p->member[i]))
-            p->phase = PHASE_PREFILL;
-    for (int i = 0; i < p->members && p->phase == PHASE_PREFILL; i++)
-        p->member[i].draft_room = 0;
-    if (p->drafter) {
-        if (!drafts_on_device(p->drafter) && p->phase != PHASE_PREFILL)
-            budget_offer_probe(&r->budget);
-        p->estimates = r->budget;
-        if (drafts_on_device(p->drafter) && p->phase != PHASE_PREFILL)
-            plan_chain(r);
-    }
-    for (int i = 0; i < p->members; i++) {
-        plan_member *m = &p->member[i];
-        rows += m->chunk + m->draft_room;
-        ahead_growth(&r->ahead[m->sequence->slot], m);
-        if (m->draft_room > 0)
-            p->phase = PHASE_TARGET_VERIFY;
-    }
-    set_bounds(r, p->members, rows);
-    plan_extend(r);
-    return decide(r, r->config.rules.graphs && r->hooks.eager && r->hooks.eager(r->hooks.user, p), err);
-}
-
-/* From upper bounds: what turns out not to be needed is given back when the round is over. */
-static int reserve_round(round_loop *r, foray_error *err)
-{
-    const round_plan *p = planning(r);
-    for (int i = 0; i < p->members; i++) {
-        const plan_member *m = &p->member[i];
-        const sequence *s = m->sequence;
-        const ahead *a = &r->ahead[s->slot];
-        int most = a->most + m->chunk + m->draft_room;
-        int rc =
-            cache_reserve_extend(r->config.cache, s->slot, a->most, most < s->limit ? most : s->limit, err);
-        if (rc != 0)
-            return rc;
-    }
-    return 0;
-}
 
 /* ---- one round ------------------------------------------------------------------------------- */
 
@@ -297,7 +22,7 @@ void round_open_slot(round_loop *r, int slot)
 void round_begin(round_loop *r)
 {
     assert(round_in_flight(r) < ROUND_AHEAD);
-    round_plan *p = planning(r);
+    round_plan *p = round_planning(r);
     plan_open(p, r->launched + 1);
     p->drafter = r->config.drafter;
     r->times[p->round % ROUND_AHEAD] =
@@ -306,7 +31,7 @@ void round_begin(round_loop *r)
 
 int round_add(round_loop *r, sequence *s, int chunk, bool speculate, foray_error *err)
 {
-    round_plan *p = planning(r);
+    round_plan *p = round_planning(r);
     if (p->members >= r->config.max_requests)
         return fail(err, FORAY_ESTATE, "round: more than %d requests in one round", r->config.max_requests);
     plan_member *m = &p->member[p->members++];
@@ -322,7 +47,7 @@ int round_add(round_loop *r, sequence *s, int chunk, bool speculate, foray_error
 /* The host's view of what it has launched. */
 static void note_launched(round_loop *r)
 {
-    const round_plan *p = planning(r);
+    const round_plan *p = round_planning(r);
     const drafter *d = drafts_on_device(p->drafter) ? p->drafter : NULL;
     int room = d ? d->most_extended : 0;
     for (int i = 0; i < p->members; i++) {
@@ -339,18 +64,18 @@ static void note_launched(round_loop *r)
 
 int round_launch(round_loop *r, foray_error *err)
 {
-    round_plan *p = planning(r);
+    round_plan *p = round_planning(r);
     if (r->hooks.before_draft) {
         r->hooks.before_draft(r->hooks.user, p, &r->config.drafter);
         p->drafter = r->config.drafter;
     }
     p->keep = r->hooks.keep;
     p->keep_user = r->hooks.user;
-    int rc = plan_bounds(r, err);
+    int rc = round_plan_bounds(r, err);
     if (rc == 0)
-        rc = reserve_round(r, err);
+        rc = round_reserve(r, err);
     if (rc == 0)
-        rc = launch_round(r, err);
+        rc = round_launch_parts(r, err);
     if (rc != 0) {
         round_settle(r); /* whatever was launched must not outlive its inputs */
         return rc;
@@ -395,6 +120,8 @@ static void note_times(round_loop *r, const plan_result *result)
     t->published = result->at.published;
     t->committed = result->at.committed;
     t->extended = event_time_ns(r->done[r->retired % ROUND_AHEAD]);
+    if (round_plan_of(r, r->retired)->extend_launched == 0)
+        t->committed = t->extended;
     t->returned = clock_fast_ns();
 }
 
@@ -654,6 +381,7 @@ const budget *round_get_budget(const round_loop *r)
 void round_put_budget(round_loop *r, const budget *b)
 {
     r->budget = *b;
+    expect_all_drafts(r);
 }
 
 int round_upper_rows(const round_loop *r, int requests)
@@ -664,16 +392,16 @@ int round_upper_rows(const round_loop *r, int requests)
 
 int round_capture(round_loop *r, int requests, int rows, int drafts, int extended, foray_error *err)
 {
-    round_plan *p = planning(r);
+    round_plan *p = round_planning(r);
     plan_open(p, r->launched + 1); /* a round of nobody, with these bounds */
     p->drafter = r->config.drafter;
     p->phase = rows > requests ? PHASE_TARGET_VERIFY : PHASE_DECODE;
-    set_bounds(r, requests, rows);
+    round_set_bounds(r, requests, rows);
     p->draft_steps = drafts;
     p->extend_launched = extended;
     if (extended > 0 && extended > r->config.drafter->most_extended)
         p->extend_launched = r->config.drafter->most_extended;
-    return decide(r, false, err);
+    return round_decide(r, false, err);
 }
 
 int round_graph_json(round_loop *r, int requests, int rows, buf *out, foray_error *err)

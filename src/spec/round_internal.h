@@ -1,5 +1,5 @@
-/* round_internal.h: what a round loop consists of: round.c plans, launches and ends rounds, round_kernels.c holds what runs on
- * the device in between. For those two alone.
+/* round_internal.h: what a round loop consists of, and what its files offer each other: round.c begins and ends rounds,
+ * round_plan.c decides, round_launch.c enqueues, round_kernels.c holds what runs on the device. For those alone.
  */
 #ifndef FORAY_SPEC_ROUND_INTERNAL_H
 #define FORAY_SPEC_ROUND_INTERNAL_H
@@ -52,9 +52,6 @@ struct round_loop {
     sample_history *history;
 };
 
-/* What tasks launched from now on are recorded as: a phase of the round that is being planned. */
-void round_mark(round_loop *r, phase of, int rows);
-
 static inline round_plan *round_plan_of(round_loop *r, int64_t round)
 {
     return &r->plan[round % ROUND_AHEAD];
@@ -66,8 +63,35 @@ static inline bool drafts_on_device(const drafter *d)
     return d && !d->propose;
 }
 
-/* Launches of the kernels of class host, in the order of a round; the first two on the plan stream. */
-int round_launch_plan(round_loop *r, int64_t round, foray_error *err);
+/* The plan that is being made. */
+static inline round_plan *round_planning(round_loop *r)
+{
+    return round_plan_of(r, r->launched + 1);
+}
+
+/* ---- round_plan.c ---- */
+
+/* Bounds of the launches and the route, of the members that have been added. */
+int round_plan_bounds(round_loop *r, foray_error *err);
+/* Upper bounds of the launches: the tiers, and the longest sequence there can be. */
+void round_set_bounds(round_loop *r, int requests, int rows);
+/* The route of what is planned. hook: somebody wants the round to run eagerly. */
+int round_decide(round_loop *r, bool hook, foray_error *err);
+/* Pages, from upper bounds: what turns out not to be needed is given back when the round is over. */
+int round_reserve(round_loop *r, foray_error *err);
+
+/* ---- round_launch.c ---- */
+
+/* All of the round that is planned. */
+int round_launch_parts(round_loop *r, foray_error *err);
+/* A phase of the plan, as a graph holds it or as it runs eagerly; user: the round loop. */
+int round_launch_family(void *user, graph_family f, foray_error *err);
+/* What tasks launched from now on are recorded as: a phase of the round that is being planned. */
+void round_mark(round_loop *r, phase of, int rows);
+
+/* ---- round_kernels.c: launches of the kernels of class host, in the order of a round ---- */
+
+int round_launch_plan(round_loop *r, int64_t round, foray_error *err); /* these two on the plan stream */
 int round_launch_plan_extend(round_loop *r, int64_t round, foray_error *err);
 int round_launch_begin(round_loop *r, bool proposes,
                        foray_error *err); /* and the drafts of a drafter of the host */

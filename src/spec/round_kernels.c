@@ -23,7 +23,9 @@ static plan_stamps *stamps(round_loop *r)
 static void run_plan(void *user)
 {
     plan_staged *s = user;
+    int64_t start = clock_fast_ns();
     plan_give(s->plan, s->parts->given);
+    s->parts->given->took_ns = clock_fast_ns() - start;
 }
 
 static void run_plan_extend(void *user)
@@ -216,6 +218,7 @@ static void run_publish(void *user)
     out->probed = packed->probed;
     out->sum_nq = packed->sum_nq;
     out->sum_nkv = packed->sum_nkv;
+    out->plan_ns = given->took_ns + (out->at.packed - out->at.drafted);
     out->extended = 0;
     out->experts_distinct = model_distinct_experts(r->config.model, &r->pass);
     for (int i = 0; i < given->members; i++) {

@@ -114,7 +114,8 @@ static void a_capture_that_fails_concerns_its_own_key(void **state)
         mem_fail_nth(n, false);
         stack_step(&s);
         mem_fail_nth(0, false);
-        if (batch_find(s.batch, r[0])->finish != FORAY_FAILED) /* a round that could not be launched has not been */
+        if (batch_find(s.batch, r[0])->finish !=
+            FORAY_FAILED) /* a round that could not be launched has not been */
             assert_int_equal(round_get_plan(s.round)->members, 2);
         if (n == 0)
             captures = mem_get_stats().calls - before;
