@@ -359,7 +359,7 @@ static int choose_model(const options *o, const char **name, foray_error *err)
     return 0;
 }
 
-/* The graphs that one request replays: plain decoding, and a verify round of the drafter's width. */
+/* The graphs that rounds of one request replay. */
 static int put_graphs(const options *o, const char *path, buf *out, foray_error *err)
 {
     foray_config c;
@@ -369,14 +369,10 @@ static int put_graphs(const options *o, const char *path, buf *out, foray_error 
     rc = rc == 0 ? foray_open(&c, &e, err) : rc;
     if (rc != 0)
         return rc;
-    int verify = round_upper_rows(engine_round(e), 1);
-    buf_puts(out, "{\"graphs\":[{\"phase\":\"decode\",\"requests\":1,\"rows\":1,\"graph\":");
-    rc = engine_graph_json(e, 1, 1, out, err);
-    if (rc == 0 && verify > 1) {
-        buf_printf(out, "},\n{\"phase\":\"target_verify\",\"requests\":1,\"rows\":%d,\"graph\":", verify);
-        rc = engine_graph_json(e, 1, verify, out, err);
-    }
-    buf_puts(out, "}]}\n");
+    rc = round_capture_all(engine_round(e), 1, err);
+    buf_puts(out, "{\"graphs\":");
+    round_graphs_json(engine_round(e), out);
+    buf_puts(out, "}\n");
     foray_close(e);
     return rc;
 }

@@ -119,7 +119,10 @@ int graph_launch(graph *g, stream *s, foray_error *err);
 int graph_update_node(graph *g, int node, const kernel_args *args, foray_error *err);
 void graph_destroy(graph *g);
 int graph_nodes(const graph *g);
+/* What records and the JSON call it. Graphs are numbered as they are made; who wants the same number for the same graph in
+ * every run gives it one, before its first launch, and sees to it that no two have one. */
 int graph_id(const graph *g);
+void graph_set_id(graph *g, int id);
 uint64_t graph_bytes(const graph *g); /* nodes and edges */
 /* JSON: nodes with name, class, stream, predecessors and event handles; deterministic. */
 void graph_json(const graph *g, buf *out);

@@ -81,11 +81,6 @@ uint64_t engine_request_digest(foray_engine *e, foray_request handle, int *compu
     return cache_digest(e->cache, r->sequence->slot, r->sequence->computed);
 }
 
-int engine_graph_json(foray_engine *e, int requests, int rows, buf *out, foray_error *err)
-{
-    return round_graph_json(e->round, requests, rows, out, err);
-}
-
 struct round_loop *engine_round(foray_engine *e)
 {
     return e->round;

@@ -28,9 +28,6 @@ int engine_time_depths(foray_engine *e, const int *depth, int count, int repeats
  * that: matrices and attention, without the head. */
 int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, double *products, foray_error *err);
 
-/* The graph of rounds of `requests` requests and at most `rows` rows, as JSON (device.h, graph_json). */
-int engine_graph_json(foray_engine *e, int requests, int rows, buf *out, foray_error *err);
-
 /* Tests and benchmarks: decisions of their own in the round's place (spec/round.h). */
 struct round_loop *engine_round(foray_engine *e);
 struct cache *engine_cache(foray_engine *e);

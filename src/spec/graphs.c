@@ -12,6 +12,7 @@ _Static_assert(1 << (SLOT_TIERS - 1) == PLAN_MAX_MEMBERS, "every number of reque
 
 typedef struct {
     graph *graph;
+    int slots, size; /* of its key */
     const void *owner;
     route_reason refused; /* ROUTE_REPLAY: not refused */
 } entry;
@@ -127,6 +128,8 @@ graph *graphs_get(graphs *g, const graph_key *k, stream *s,
     if (e->owner != k->owner)
         forget(g, e, k->family);
     e->owner = k->owner;
+    e->slots = k->slots;
+    e->size = k->size;
     if (!e->graph && e->refused == ROUTE_REPLAY) {
         int64_t start = clock_fast_ns();
         int rc = capture(g, k, s, launch, user, &e->graph, &problem);
@@ -140,6 +143,7 @@ graph *graphs_get(graphs *g, const graph_key *k, stream *s,
             c->captures++;
             c->graphs++;
             c->bytes += graph_bytes(e->graph);
+            graph_set_id(e->graph, 1 + (int)(e - &g->at[0][0][0]));
         }
     }
     *why = e->refused;
@@ -158,6 +162,25 @@ void graphs_count(graphs *g, graph_family f, route_reason why, int live, int lau
 const graph_counters *graphs_counters(const graphs *g, graph_family f)
 {
     return &g->counters[f];
+}
+
+void graphs_json(const graphs *g, buf *out)
+{
+    const char *between = "[";
+    for (int f = 0; f < GRAPH_FAMILIES; f++) {
+        for (int i = 0; i < SLOT_TIERS * SIZES; i++) {
+            const entry *e = &g->at[f][i / SIZES][i % SIZES];
+            if (!e->graph)
+                continue;
+            buf_printf(out, "%s{\"phase\":\"%s\",\"requests\":%d,\"%s\":%d,\"graph\":", between,
+                       phase_name(graph_family_phase((graph_family)f)), e->slots,
+                       f == GRAPH_DRAFT ? "drafts" : "rows", e->size);
+            graph_json(e->graph, out);
+            buf_puts(out, "}");
+            between = ",\n";
+        }
+    }
+    buf_puts(out, *between == '[' ? "[]" : "]");
 }
 
 uint64_t graphs_bytes(const graphs *g)

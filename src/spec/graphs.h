@@ -6,6 +6,8 @@
  *
  *   decode 4x4 · target_verify 4x16 · draft 4x3 · draft_extend 4x16        slots x size, tiers but for drafts
  *
+ * A key has the same graph_id in every run, so what was recorded of a graph joins to its JSON from another one.
+ *
  * A drafter's graphs hold its buffers: they are those of the drafter they were captured with.
  * Threads: the host thread.
  */
@@ -65,5 +67,8 @@ graph *graphs_get(graphs *g, const graph_key *k, stream *s,
 void graphs_count(graphs *g, graph_family f, route_reason why, int live, int launched);
 const graph_counters *graphs_counters(const graphs *g, graph_family f);
 uint64_t graphs_bytes(const graphs *g);
+/* All graphs there are, as a JSON array, by family, slots and size:
+ * [{"phase":"decode","requests":4,"rows":4,"graph":{…}}, …]      of a draft: "drafts"; graph: graph_json */
+void graphs_json(const graphs *g, buf *out);
 
 #endif

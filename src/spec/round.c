@@ -404,16 +404,9 @@ int round_capture(round_loop *r, int requests, int rows, int drafts, int extende
     return round_decide(r, false, err);
 }
 
-int round_graph_json(round_loop *r, int requests, int rows, buf *out, foray_error *err)
+void round_graphs_json(const round_loop *r, buf *out)
 {
-    int rc = round_capture(r, requests, rows, 0, 0, err);
-    const route *way = &r->route[(r->launched + 1) % ROUND_AHEAD];
-    if (rc == 0 && !way->replay[ROUTE_TARGET])
-        return fail(err, FORAY_EUSAGE, "no graph of %d requests and %d rows: %s", requests, rows,
-                    route_reason_name(way->why[ROUTE_TARGET]));
-    if (rc == 0)
-        graph_json(way->replay[ROUTE_TARGET], out);
-    return rc;
+    graphs_json(r->graphs, out);
 }
 
 uint64_t round_graph_bytes(const round_loop *r)

@@ -146,8 +146,10 @@ int round_capture(round_loop *r, int requests, int rows, int drafts, int extende
 int round_capture_usual(round_loop *r, int requests, int drafts,
                         void (*progress)(void *user, const char *what, uint64_t done, uint64_t total),
                         void *user, foray_error *err);
-/* The graph of a round of `requests` requests and at most `rows` rows, as JSON; captured if it is not yet. */
-int round_graph_json(round_loop *r, int requests, int rows, buf *out, foray_error *err);
+/* The same for every round of so many requests that reads no prompt, the unusual ones too. */
+int round_capture_all(round_loop *r, int requests, foray_error *err);
+/* The graphs captured so far, as JSON (spec/graphs.h). */
+void round_graphs_json(const round_loop *r, buf *out);
 uint64_t round_graph_bytes(const round_loop *r);
 pass *round_pass(round_loop *r);
 stream *round_stream(round_loop *r);

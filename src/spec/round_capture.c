@@ -57,3 +57,18 @@ int round_capture_usual(round_loop *r, int requests, int drafts,
     }
     return rc;
 }
+
+int round_capture_all(round_loop *r, int requests, foray_error *err)
+{
+    const drafter *d = round_get_drafter(r);
+    const bool chain = d && !d->propose;
+    const int most = round_upper_rows(r, requests), rows = plan_tier(requests);
+    int rc = 0;
+    for (int n = rows; n <= plan_tier(most) && rc == 0; n *= 2)
+        rc = round_capture(r, requests, n, 0, 0, err);
+    for (int k = 1; chain && k < most / requests && rc == 0; k++)
+        rc = round_capture(r, requests, requests * (1 + k), k, 0, err);
+    for (int n = 1; chain && n <= plan_tier(d->most_extended) && rc == 0; n *= 2)
+        rc = round_capture(r, requests, rows, 0, n, err);
+    return rc;
+}

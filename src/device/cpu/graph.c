@@ -306,6 +306,12 @@ int graph_id(const graph *g)
     return g->program.id;
 }
 
+void graph_set_id(graph *g, int id)
+{
+    assert(atomic_load(&g->program.in_flight) == 0);
+    g->program.id = id;
+}
+
 uint64_t graph_bytes(const graph *g)
 {
     return g->bytes;
