@@ -9,17 +9,12 @@ static const double PRIOR_TRIES = 4;
 static const double SURVIVAL_DECAY = .98; /* per observation of a class: the last ~50 count */
 static const double LEVEL_RATE = .10, RATIO_RATE = .03;
 static const double PROBE_SHARE = .02;
-#ifdef FORAY_TORTURE
-enum { PROBE_FIRST = 1, PROBE_LAST = 4 }; /* so that probes are common */
-#else
-enum { PROBE_FIRST = 16, PROBE_LAST = 1024 };
-#endif
 
 void budget_init(budget *b, int fixed)
 {
     memset(b, 0, sizeof *b);
     b->fixed = fixed;
-    b->probe_interval = PROBE_FIRST;
+    b->probe_interval = BUDGET_PROBE_FIRST;
     b->one_row_ns = 1;
     for (int r = 0; r <= BUDGET_MAX_ROWS; r++)
         b->ratio[r] = r < 1 ? 0 : 1 + .15 * (r - 1);
@@ -100,7 +95,7 @@ void budget_offer_probe(budget *b)
 void budget_take_probe(budget *b, double extra_ns)
 {
     b->probe_wait = 0;
-    b->probe_interval = b->probe_interval < PROBE_LAST ? b->probe_interval * 2 : PROBE_LAST;
+    b->probe_interval = b->probe_interval < BUDGET_PROBE_LAST ? b->probe_interval * 2 : BUDGET_PROBE_LAST;
     b->probe_spent_ns += extra_ns;
 }
 
@@ -180,5 +175,5 @@ void budget_observe_accept(budget *b, int signal, int verified, int accepted)
         b->stood[signal][j] = b->stood[signal][j] * SURVIVAL_DECAY + (j < accepted);
     }
     if (b->probing && accepted == verified) /* a sign that things have changed: look again soon */
-        b->probe_interval = PROBE_FIRST;
+        b->probe_interval = BUDGET_PROBE_FIRST;
 }

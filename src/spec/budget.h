@@ -23,6 +23,13 @@
 
 enum { BUDGET_MAX_ROWS = 64, BUDGET_MAX_REQUESTS = 64 };
 
+/* Rounds between probes: at first, and when they have doubled often. */
+#ifdef FORAY_TORTURE
+enum { BUDGET_PROBE_FIRST = 1, BUDGET_PROBE_LAST = 4 }; /* so that probes are common */
+#else
+enum { BUDGET_PROBE_FIRST = 16, BUDGET_PROBE_LAST = 1024 };
+#endif
+
 typedef struct {
     double one_row_ns;                 /* a whole round of one row, now */
     double ratio[BUDGET_MAX_ROWS + 1]; /* [rows] cost of a round to one of one row; [1] == 1 */

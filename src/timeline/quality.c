@@ -53,7 +53,7 @@ static const struct {
     { FAULT_UNFINISHED, "unfinished_events", true,
       "%N events without an end (the first at byte %A): left out" },
     { FAULT_BAD_TIME, "bad_times", true,
-      "%N events whose time is no number (the first at byte %A): left out" },
+      "%N events whose time is no number, or on no clock (the first at byte %A): left out" },
     { FAULT_UNPAIRED, "unpaired", true, "%N begins or ends without their other half" },
     { FAULT_NO_LINK, "tasks_without_launch", true, "%N tasks without the call that launched them" },
     { FAULT_LOST_LAUNCH, "launches_without_task", true, "%N launch calls whose task is not in the file" },

@@ -114,6 +114,21 @@ static int64_t number_behind(const char *text, size_t bytes, const char *key, in
     return decimal_whole(from, (size_t)(p - from), &value) ? (int64_t)value : otherwise;
 }
 
+static bool on_a_clock(int64_t ns)
+{
+    return ns >= -STORE_MOST_NS && ns <= STORE_MOST_NS;
+}
+
+static bool take_time(const scan_value *v, int64_t *ns)
+{
+    return v->kind != 0 && decimal_ns(v->text, v->bytes, 3, ns) && on_a_clock(*ns);
+}
+
+static void set_base(part *p, int64_t base)
+{
+    p->base_ns = on_a_clock(base) ? base : 0;
+}
+
 static void take_meta(chrome_reader *r, const scan *sc)
 {
     scan_value key;
@@ -128,11 +143,11 @@ static void take_meta(chrome_reader *r, const scan *sc)
     } else if (is_text(&key, "baseTimeNanoseconds")) {
         uint64_t base;
         if (decimal_whole(value, bytes, &base))
-            p->base_ns = (int64_t)base;
+            set_base(p, (int64_t)base);
     } else if (is_text(&key, "schemaVersion") || is_text(&key, "deviceProperties")) {
         r->saw_kineto = true;
     } else if (is_text(&key, "metadata")) { /* foray's */
-        p->base_ns = number_behind(value, bytes, "\"base_ns\"", 0);
+        set_base(p, number_behind(value, bytes, "\"base_ns\"", 0));
         const char *manifest = memmem(value, bytes, "\"manifest\":{", 12),
                    *end = memmem(value, bytes, ",\"base_ns\"", 10);
         if (manifest != NULL && end != NULL && end > manifest + 11 && p->manifest == NULL) {
@@ -280,7 +295,7 @@ static uint32_t link_of(chrome_reader *r, const scan_event *e)
 static void take_complete(chrome_reader *r, const scan_event *e)
 {
     int64_t start, dur = 0;
-    if (e->ts.kind == 0 || !decimal_ns(e->ts.text, e->ts.bytes, 3, &start)) {
+    if (!take_time(&e->ts, &start)) {
         count_fault(r, FAULT_BAD_TIME, e->offset);
         return;
     }
@@ -333,7 +348,7 @@ static void take_end(chrome_reader *r, const scan_event *e, bool async)
 {
     enum { LOOK_BACK = 4096 };
     int64_t ts;
-    if (!decimal_ns(e->ts.text, e->ts.bytes, 3, &ts) || e->ts.kind == 0) {
+    if (!take_time(&e->ts, &ts)) {
         count_fault(r, FAULT_BAD_TIME, e->offset);
         return;
     }
@@ -362,7 +377,7 @@ static void take_flow(chrome_reader *r, const scan_event *e)
                    : is_text(&e->cat, "HostToDevice") ? FLOW_LAUNCH
                                                       : 0;
     int64_t ts;
-    if (what == 0 || e->id.kind == 0 || !decimal_ns(e->ts.text, e->ts.bytes, 3, &ts))
+    if (what == 0 || e->id.kind == 0 || !take_time(&e->ts, &ts))
         return;
     int l = find_lane(r, e);
     if (l < 0 || !list_reserve(&r->s->flows, &r->s->flow_cap, r->s->flow_count + 1, sizeof *r->s->flows)) {

@@ -210,13 +210,17 @@ static int named_lane(reader *r, const char *process, const char *pid, int64_t t
     return on;
 }
 
-/* Adds an event; unfinished where its end lies before its start. */
+/* Adds an event; unfinished where its end lies before its start. NULL where it is not taken. */
 static event *add_event(reader *r, int on, event_kind kind, uint32_t name, int64_t start, int64_t end)
 {
     if (on < 0)
         return NULL;
     part *p = &r->s->parts[r->part];
     p->events++;
+    if (start < -STORE_MOST_NS || start > STORE_MOST_NS || end < -STORE_MOST_NS || end > STORE_MOST_NS) {
+        p->faults[FAULT_BAD_TIME]++;
+        return NULL;
+    }
     event *e = store_add(r->s, (uint16_t)on, kind, name, start, end >= start ? end - start : 0);
     if (e != NULL && end < start) {
         e->flags |= EVENT_UNFINISHED;

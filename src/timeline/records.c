@@ -117,7 +117,7 @@ int records_align(analysis *a, const steps_file *f, int rank, foray_error *err)
         a->records.offset = offset;
         a->records.pairs = pairs;
         int64_t wall = (a->steps[a->step_count - 1].end - a->steps[0].start) / (int64_t)a->step_count;
-        a->records.aligned = best >= 0 && best * 10 <= wall; /* a tenth of a step: more is no agreement */
+        a->records.aligned = best >= 0 && best <= wall / 10; /* a tenth of a step: more is no agreement */
         if (a->records.aligned)
             accept_records(a, &t, offset);
     }

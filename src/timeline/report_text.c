@@ -356,7 +356,7 @@ static void put_host_work(const report *r, const analysis *a, buf *out)
         list[k].ns += x->to - x->from;
         total += x->to - x->from;
     }
-    if (total * 50 < s->end - s->start)
+    if (total < (s->end - s->start) / 50)
         return;
     buf_printf(out, "\nhost gap of step %zu: %.3f ms, by what the thread was doing\n", number, ms(total));
     for (size_t shown = 0; shown < SHOWN && shown < n; shown++) {

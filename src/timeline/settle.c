@@ -245,6 +245,8 @@ static void find_kinds(classes *c, size_t p)
     int64_t spread = high >= low ? high / TIMES - low / TIMES : 0; /* a quarter: never overflows */
     int64_t limit = spread < INT64_MAX / (TIMES * TIMES) ? spread * TIMES * TIMES : INT64_MAX;
     limit = limit > least ? limit : least;
+    if (limit > INT64_MAX / 1024) /* a hundred days: sums hold a thousand such */
+        limit = INT64_MAX / 1024;
     for (size_t i = of->first; i < store_part_end(s, p); i++) {
         event *e = store_event(s, i);
         if (e->dur > limit || (e->start == 0 && middle > epoch)) {

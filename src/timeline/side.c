@@ -73,6 +73,13 @@ static void copy_key(const place *p, size_t above, char *out, size_t room)
         snprintf(out, room, "%.*s", (int)p->bytes[at], p->key[at]);
 }
 
+/* Files may say anything: a sum that no clock counts stays at its end. */
+static void add_ns(int64_t *sum, int64_t more)
+{
+    if (__builtin_add_overflow(*sum, more, sum))
+        *sum = more > 0 ? INT64_MAX : INT64_MIN;
+}
+
 static int64_t as_ms(const json_reader *r)
 {
     int64_t ns;
@@ -94,10 +101,10 @@ static void take_collective(side_file *f, const place *p)
         return;
     if (key_is(p, 1, "Communication Time Info")) {
         f->collectives += key_is(p, 0, "Elapse Time(ms)");
-        f->elapsed += key_is(p, 0, "Elapse Time(ms)") ? as_ms(p->r) : 0;
-        f->transit += key_is(p, 0, "Transit Time(ms)") ? as_ms(p->r) : 0;
-        f->waiting += key_is(p, 0, "Wait Time(ms)") ? as_ms(p->r) : 0;
-        f->without_task += key_is(p, 0, "Idle Time(ms)") ? as_ms(p->r) : 0;
+        add_ns(&f->elapsed, key_is(p, 0, "Elapse Time(ms)") ? as_ms(p->r) : 0);
+        add_ns(&f->transit, key_is(p, 0, "Transit Time(ms)") ? as_ms(p->r) : 0);
+        add_ns(&f->waiting, key_is(p, 0, "Wait Time(ms)") ? as_ms(p->r) : 0);
+        add_ns(&f->without_task, key_is(p, 0, "Idle Time(ms)") ? as_ms(p->r) : 0);
     }
     bool size = key_is(p, 0, "Transit Size(MB)"), time = key_is(p, 0, "Transit Time(ms)");
     if (!key_is(p, 2, "Communication Bandwidth Info") || !(size || time) || p->r->number <= 0)
@@ -114,7 +121,7 @@ static void take_collective(side_file *f, const place *p)
     if (i == f->traffic_kinds)
         snprintf(f->traffic[f->traffic_kinds++].kind, sizeof kind, "%s", kind);
     f->traffic[i].megabytes += size ? p->r->number : 0;
-    f->traffic[i].ns += time ? as_ms(p->r) : 0;
+    add_ns(&f->traffic[i].ns, time ? as_ms(p->r) : 0);
 }
 
 /* Links between ranks over all of a kind of collective; a rank's own copies are no link. */
@@ -196,7 +203,7 @@ static bool read_kernels(side_file *f, store *s, csv *c)
     while (csv_next(c)) {
         side_kernel k = { 0 };
         uint64_t wide;
-        if (!microseconds(c, start, &k.start) || !microseconds(c, dur, &k.dur)) {
+        if (!microseconds(c, start, &k.start) || !microseconds(c, dur, &k.dur) || k.dur < 0) {
             f->bad_rows++;
             continue;
         }
@@ -241,14 +248,13 @@ static int read_table(side_file *f, store *s, foray_error *err)
         return rc;
     rc = csv_open(from, &c, err);
     if (rc == FORAY_OK) {
-        bool fine = csv_next(&c);
-        if (fine && f->kind == SIDE_KERNELS)
-            fine = read_kernels(f, s, &c);
-        else if (fine)
+        if (!csv_next(&c))
+            rc = fail(err, FORAY_EFILE, "%s: a table without a row", f->path);
+        else if (f->kind != SIDE_KERNELS)
             read_step_times(f, &c);
-        f->bad_rows += c.too_long;
-        if (!fine)
+        else if (!read_kernels(f, s, &c))
             rc = fail(err, FORAY_ENOMEM, "%s: out of memory", f->path);
+        f->bad_rows += c.too_long;
         csv_close(&c);
     }
     source_close(from);
@@ -349,8 +355,8 @@ static uint32_t half_in_blocks(const side_file *f, int64_t sum)
 {
     int64_t so_far = 0;
     for (size_t i = 0; i < f->kernel_count; i++) {
-        so_far += f->kernels[i].comm ? 0 : f->kernels[i].dur;
-        if (so_far * 2 >= sum)
+        add_ns(&so_far, f->kernels[i].comm ? 0 : f->kernels[i].dur);
+        if (so_far >= sum - so_far)
             return f->kernels[i].blocks;
     }
     return 0;
@@ -366,7 +372,7 @@ static void describe_kernels(const side_file *f, const task_graph *g, char *out,
             continue;
         kernels++;
         found += is_task(g, k);
-        sum += k->dur;
+        add_ns(&sum, k->dur);
     }
     *warning = found < kernels;
     if (found == 0)

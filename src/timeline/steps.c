@@ -248,8 +248,8 @@ static int open_by_graph(finder *f, foray_error *err)
         if (speculative && between > 0) {
             size_t first = last == SIZE_MAX ? 0 : last + 1;
             bool extend = last != SIZE_MAX &&
-                          (between >= 2 || eager_work(g, g->replays[last].end, g->replays[first].start) * 5 <
-                                               g->replays[first].sum_ns);
+                          (between >= 2 || eager_work(g, g->replays[last].end, g->replays[first].start) <
+                                               g->replays[first].sum_ns / 5);
             opens = first + extend < i ? first + extend : i;
             for (size_t j = first; j < i; j++) {
                 g->replays[j].phase = j < opens ? PHASE_DRAFT_EXTEND : PHASE_DRAFT;

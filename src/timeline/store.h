@@ -14,6 +14,9 @@
 #include "base/error.h"
 #include "timeline/names.h"
 
+/* Readers take no time beyond this, either way: times are subtracted without a look. */
+#define STORE_MOST_NS (INT64_MAX / 5 * 2)
+
 /* What an event is. Host kinds first, then device tasks, then rows derived from them. */
 typedef enum {
     EVENT_OTHER,
@@ -116,7 +119,7 @@ typedef enum {
     FAULT_PACKING,     /* the compressed data is damaged or cut */
     FAULT_DAMAGED,     /* events that could not be read */
     FAULT_BAD_ESCAPES, /* \x and the like in strings */
-    FAULT_BAD_TIME,    /* events whose time is no number */
+    FAULT_BAD_TIME,    /* events whose time is no number, or on no clock */
     FAULT_UNFINISHED,  /* no or a negative duration */
     FAULT_ABSURD,      /* longer than everything else together */
     FAULT_UNPAIRED,    /* begin without end, or end without begin */
@@ -142,7 +145,7 @@ typedef struct {
     char *path; /* owned */
     trace_format format;
     int rank;         /* -1: not stated */
-    int64_t base_ns;  /* to be added to every time for the time of day; 0: unknown */
+    int64_t base_ns;  /* to be added to every time for the time of day, within STORE_MOST_NS; 0: unknown */
     int64_t shift_ns; /* added to its times to stand on the clock of the first part */
     bool truncated_list;
     uint64_t bytes, packed_bytes, events, tasks;

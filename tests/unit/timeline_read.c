@@ -102,15 +102,15 @@ static void equal_times_in_any_spelling_are_equal(void **state)
     }
 }
 
-static void events_whose_time_is_no_number_are_counted(void **state)
+static void events_whose_time_is_no_number_or_on_no_clock_are_counted(void **state)
 {
     (void)state;
     session s;
     analysed("[" KERNEL("1", "1") "," KERNEL("true", "1") "," KERNEL("\"\"", "1") "," KERNEL(
-                 "\" 1\"", "1") "," KERNEL("NaN", "1") "]",
+                 "\" 1\"", "1") "," KERNEL("NaN", "1") "," KERNEL("4e15", "1") "," KERNEL("-4e15", "1") "]",
              &s);
     assert_int_equal(tasks_of(&s), 1);
-    assert_int_equal(first_part(&s)->faults[FAULT_BAD_TIME], 4);
+    assert_int_equal(first_part(&s)->faults[FAULT_BAD_TIME], 6);
     assert_int_equal(first_part(&s)->fault_at[FAULT_BAD_TIME], strlen("[" KERNEL("1", "1") ","));
     session_free(&s);
 }
@@ -501,7 +501,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decimal_text_becomes_the_nearest_nanosecond),
         cmocka_unit_test(equal_times_in_any_spelling_are_equal),
-        cmocka_unit_test(events_whose_time_is_no_number_are_counted),
+        cmocka_unit_test(events_whose_time_is_no_number_or_on_no_clock_are_counted),
         cmocka_unit_test(events_without_an_end_are_left_out),
         cmocka_unit_test(one_event_of_centuries_changes_nothing_else),
         cmocka_unit_test(begins_and_ends_pair_up_beside_complete_events),

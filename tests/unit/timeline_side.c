@@ -175,6 +175,53 @@ static void companions_alone_are_refused(void **state)
     }
 }
 
+static void a_table_without_a_row_is_refused(void **state)
+{
+    (void)state;
+    static const side_kind kinds[] = { SIDE_KERNELS, SIDE_STEPS };
+    char path[600];
+    snprintf(path, sizeof path, "%s/empty.csv", folder);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        session s;
+        foray_error err;
+        put_file("empty.csv", "\n");
+        assert_int_equal(session_open(NULL, NULL, &s, &err), FORAY_OK);
+        assert_int_equal(side_read(&s.input.sides, &s.input.events, kinds[i], path, &err), FORAY_EFILE);
+        assert_non_null(strstr(err.text, "empty.csv: a table without a row"));
+        session_free(&s);
+    }
+    remove(path);
+}
+
+/* Two kernels that last together longer than a clock counts, and one that ends before it starts. */
+static void hostile_kernels_leave_their_sums_in_range(void **state)
+{
+    (void)state;
+    static const char name[] = "ASCEND_PROFILER_OUTPUT/long.csv";
+    char path[600];
+    session s;
+    foray_error err;
+    quality_line lines[QUALITY_MOST];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    put_file(name, "Name,Accelerator Core,Start Time(us),Duration(us),Block Dim\n"
+                   "MatMul1,AI_CORE,1736412474714258.990,9e15,3\nCast2,AI_CORE,1736412474714270,9e15,5\n"
+                   "Cast2,AI_CORE,1736412474714270,-1,1\n");
+    assert_int_equal(session_open(NULL, NULL, &s, &err), FORAY_OK);
+    assert_int_equal(side_read(&s.input.sides, &s.input.events, SIDE_KERNELS, path, &err), FORAY_OK);
+    remove(path);
+    snprintf(path, sizeof path, "%s/ASCEND_PROFILER_OUTPUT/trace_view.json", folder);
+    assert_int_equal(session_add(&s, path, FORMAT_UNKNOWN, &err), FORAY_OK);
+    assert_int_equal(session_finish(&s, &err), FORAY_OK);
+    report r = {
+        .input = &s.input, .groups = &s.groups, .analyses = s.analyses, .count = s.count, .only_step = -1
+    };
+    says(lines, report_quality(&r, 0, lines), false,
+         "long.csv: 2 of its 2 kernels are in the timeline; half of their 9223372036854.775 ms run in "
+         "kernels of "
+         "at most 3 blocks; 1 rows of it are unreadable");
+    session_free(&s);
+}
+
 static void rows_come_out_as_spreadsheets_mean_them(void **state)
 {
     (void)state;
@@ -206,6 +253,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(companions_of_a_folder_say_what_they_know),
         cmocka_unit_test(companions_alone_are_refused),
+        cmocka_unit_test(a_table_without_a_row_is_refused),
+        cmocka_unit_test(hostile_kernels_leave_their_sums_in_range),
         cmocka_unit_test(rows_come_out_as_spreadsheets_mean_them),
     };
     return cmocka_run_group_tests_name("unit_timeline_side", tests, make_folder, remove_folder);

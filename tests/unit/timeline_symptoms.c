@@ -102,6 +102,33 @@ static void every_symptom_has_its_figure_and_advice(void **state)
     trace_make_free(&m);
 }
 
+/* Two launches six years apart: a product of such times with 50 would not fit. */
+static void a_gap_of_years_is_reported(void **state)
+{
+    (void)state;
+    static const char text_of_years[] =
+        "{\"schemaVersion\":1,\"traceEvents\":["
+        "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":2,\"tid\":2,\"ts\":10,"
+        "\"dur\":3,\"args\":{\"correlation\":1}},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":14,\"dur\":5,"
+        "\"args\":{\"stream\":7,\"correlation\":1}},"
+        "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"cudaLaunchKernel\",\"pid\":2,\"tid\":2,"
+        "\"ts\":200000000000000,\"dur\":3,\"args\":{\"correlation\":2}},"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":200000000000004,\"dur\":"
+        "5,"
+        "\"args\":{\"stream\":7,\"correlation\":2}}]}";
+    session s;
+    buf text = { 0 };
+    trace_make_session(text_of_years, sizeof text_of_years - 1, &s);
+    report r = {
+        .input = &s.input, .groups = &s.groups, .analyses = s.analyses, .count = s.count, .only_step = -1
+    };
+    report_text(&r, &text);
+    assert_non_null(strstr(text.data, "host gap of step 0: 199999999999.994 ms"));
+    buf_free(&text);
+    session_free(&s);
+}
+
 /* Its records say 1.140 ms a step, 0.080 of them draft and 0.840 verify: the rest is what was put between them. Two tokens a
  * step halve the cost of one. */
 static void what_records_leave_open_is_found_in_the_profile(void **state)
@@ -184,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_symptom_has_its_figure_and_advice),
+        cmocka_unit_test(a_gap_of_years_is_reported),
         cmocka_unit_test(what_records_leave_open_is_found_in_the_profile),
         cmocka_unit_test(a_server_whose_device_never_waits_has_none),
     };
