@@ -63,7 +63,9 @@ typedef struct {
     int spec_tokens;    /* most draft tokens per round; 0: the drafter's own */
     int spec_budget;    /* drafts to verify per request and round; 0: chosen by measured cost (auto) */
     const char *accept; /* which drafts stand: "coupled", "exact", "target"; NULL: coupled (docs/spec.md) */
-    const char *graph;  /* "auto" or "off"; NULL: auto */
+    const char *
+        verify; /* "ragged", "static": graphs of verify by rows or by requests; NULL: ragged (docs/spec.md) */
+    const char *graph; /* "auto" or "off"; NULL: auto */
     const char
         *graph_phases;     /* which replay graphs: "decode,verify,draft,draft-extend" or fewer; NULL: all */
     int graph_memory;      /* MB for captured graphs; what does not fit runs eagerly; 0: 32 */

@@ -73,6 +73,7 @@ typedef enum {
     OPT_CONTEXT,
     OPT_THREADS,
     OPT_ISA,
+    OPT_VERIFY,
     OPT_GRAPH, /* run, score, bench: auto or off */
     OPT_GRAPH_PHASES,
     OPT_GRAPH_MEMORY,

@@ -89,6 +89,11 @@ const option_row option_rows[OPT_COUNT] = {
                      .choices = "coupled|exact|target", .fallback = "coupled",
                      .help = "which proposed tokens stand: coupled, target: those of the plain text; exact: "
                              "min(1, p/q)" },
+    [OPT_VERIFY] = { "verify", NULL, KIND_CHOICE, SECTION_SPEC, RUN | BENCH, .argument = "SHAPE",
+                     .choices = "ragged|static", .fallback = "ragged",
+                     .help = "graphs of verify by tiers of rows, or one for each number of requests, as wide "
+                             "as all "
+                             "drafts together" },
     [OPT_IDS] = { "ids", NULL, KIND_INTS, SECTION_TEXT, SCORE, .argument = "1,2,…", .low = 0, .high = INT_MAX,
                   .help = "score these token ids instead of a text" },
     [OPT_LOGITS] = { "logits", NULL, KIND_STRING, SECTION_OUTPUT, SCORE, .argument = "FILE",

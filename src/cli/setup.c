@@ -46,6 +46,7 @@ int setup_config(const options *o, const char *path, foray_config *out, foray_er
         .spec_tokens = options_int(o, OPT_SPEC_TOKENS),
         .spec_budget = options_int(o, OPT_SPEC_BUDGET),
         .accept = options_string(o, OPT_ACCEPT),
+        .verify = options_string(o, OPT_VERIFY),
         .graph = options_string(o, OPT_GRAPH),
         .graph_phases = options_string(o, OPT_GRAPH_PHASES),
         .graph_memory = options_int(o, OPT_GRAPH_MEMORY),
@@ -82,6 +83,7 @@ void setup_warn_unused(const options *o)
     warn_unused(o, OPT_SPEC_TOKENS, "spec-tokens", "--spec is off");
     warn_unused(o, OPT_SPEC_BUDGET, "spec-budget", "--spec is off");
     warn_unused(o, OPT_ACCEPT, "accept", "--spec is off");
+    warn_unused(o, OPT_VERIFY, "verify", "--spec is off");
 }
 
 static void warn_sampling(const options *o, const foray_engine *engine)

@@ -61,6 +61,7 @@ static int resolve(foray_config *c, foray_error *err)
                     c->threads, c->prefill_chunk);
     c->max_requests = c->max_requests ? c->max_requests : 1;
     c->prefill_chunk = c->prefill_chunk ? c->prefill_chunk : ENGINE_CHUNK;
+    c->verify = c->verify ? c->verify : "ragged";
     c->graph = c->graph ? c->graph : "auto";
     c->graph_phases = c->graph_phases ? c->graph_phases : ENGINE_GRAPH_PHASES;
     c->graph_memory = c->graph_memory ? c->graph_memory : ENGINE_GRAPH_MB;
@@ -71,6 +72,8 @@ static int resolve(foray_config *c, foray_error *err)
     c->act_quant = c->act_quant ? c->act_quant : "model";
     if (strcmp(c->act_quant, "model") != 0 && strcmp(c->act_quant, "off") != 0)
         return fail(err, FORAY_EUSAGE, "--act-quant %s: no such mode (model, off)", c->act_quant);
+    if (strcmp(c->verify, "ragged") != 0 && strcmp(c->verify, "static") != 0)
+        return fail(err, FORAY_EUSAGE, "--verify %s: no such shape (ragged, static)", c->verify);
     if (strcmp(c->graph, "auto") != 0 && strcmp(c->graph, "off") != 0)
         return fail(err, FORAY_EUSAGE, "--graph %s: no such mode (auto, off)", c->graph);
     if (strcmp(c->thinking, "auto") != 0 && strcmp(c->thinking, "on") != 0 && strcmp(c->thinking, "off") != 0)
@@ -220,6 +223,7 @@ static int open_round(foray_engine *e, foray_error *err)
                        .max_requests = e->slots,
                        .prefill_chunk = c->prefill_chunk,
                        .multi_stream_rows = c->multi_stream_rows,
+                       .fixed_width = strcmp(c->verify, "static") == 0,
                        .rules = { .graphs = strcmp(c->graph, "auto") == 0, .families = e->graph_families },
                        .graph_bytes = (size_t)c->graph_memory * 1000000 };
     int rc = round_create(&r, &e->round, err);

@@ -2,7 +2,8 @@
  *
  * Usual: any number of requests, each with as many drafts as the drafter makes or the budget allows. The largest come first:
  * where memory runs out, it is the small tiers that run eagerly, not the ones whose launches are hidden best. What is left
- * for later: rounds near the end of texts, and a drafter's after a pause.
+ * for later: rounds near the end of texts, and a drafter's after a pause. With a fixed width there are as many graphs of
+ * verify as there are tiers of requests.
  */
 #include "spec/round.h"
 

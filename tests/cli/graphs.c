@@ -111,6 +111,37 @@ static void manifests_and_steps_say_it_too(void **state)
     json_decref(b);
 }
 
+/* One graph of verify for each number of requests, whatever is drafted, and the same text. */
+static void static_verify_launches_all_rows_at_once(void **state)
+{
+    (void)state;
+    const char *shape[] = { "ragged", "static" };
+    char text[2][4096], path[] = "/tmp/foray-steps-XXXXXX", line[1 << 16];
+    int others[2] = { 0 }, widest[2] = { 0 };
+    close(mkstemp(path));
+    for (int i = 0; i < 2; i++) {
+        cli_result r =
+            RUN(ASK, "--spec", "ngram", "--spec-tokens", "5", "-q", "--verify", shape[i], "--steps", path);
+        assert_int_equal(r.status, 0);
+        snprintf(text[i], sizeof text[i], "%s", r.out.data);
+        cli_free(&r);
+        FILE *f = fopen(path, "r");
+        assert_non_null(f);
+        while (fgets(line, sizeof line, f)) {
+            widest[i] += strstr(line, "\"target_verify\":\"graph:1x8\"") != NULL;
+            others[i] += strstr(line, "\"target_verify\":\"graph:1x4\"") != NULL ||
+                         strstr(line, "\"target_verify\":\"graph:1x2\"") != NULL;
+        }
+        fclose(f);
+    }
+    unlink(path);
+    assert_string_equal(text[0], text[1]);
+    assert_true(widest[0] > 0 && widest[1] > 0 && others[0] > 0);
+    assert_int_equal(others[1], 0);
+    assert_says(RUN(ASK, "--verify", "wide"), 2, "not one of ragged|static");
+    assert_says(RUN(ASK, "--spec", "off", "--verify", "static"), 0, "--verify has no effect: --spec is off");
+}
+
 /* The cells of a row of the report: [count]; ends the test where there are fewer. */
 static void cells_of(const char *report, const char *name, char cells[][128], int count)
 {
@@ -176,6 +207,7 @@ int main(void)
         cmocka_unit_test(the_state_of_each_phase_is_said_at_the_start),
         cmocka_unit_test(what_cannot_be_is_refused_or_said),
         cmocka_unit_test(manifests_and_steps_say_it_too),
+        cmocka_unit_test(static_verify_launches_all_rows_at_once),
         cmocka_unit_test(a_report_says_what_graphs_take),
     };
     return cmocka_run_group_tests(tests, make_model, NULL);
