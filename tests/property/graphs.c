@@ -64,12 +64,12 @@ static void every_family_replays_the_bits_of_the_eager_one(void **state)
     static varied_text eager, now;
     stack s;
     open_stack(&s, 0, 0);
-    varied_run(&s, REQUESTS, &eager);
+    varied_run(&s, REQUESTS, false, &eager);
     stack_close(&s);
     for (unsigned families = 1; families <= EVERY; families = families == 8 ? EVERY : families * 2) {
         memset(&now, 0, sizeof now);
         open_stack(&s, families, 0);
-        varied_run(&s, REQUESTS, &now);
+        varied_run(&s, REQUESTS, false, &now);
         assert_memory_equal(&now, &eager, sizeof now);
         for (int f = 0; f < GRAPH_FAMILIES; f++) {
             const graph_counters *c = round_graph_counters(s.round, (graph_family)f);
@@ -121,9 +121,9 @@ static void nothing_is_captured_twice(void **state)
     static varied_text first, again;
     stack s;
     open_stack(&s, EVERY, 0);
-    varied_run(&s, REQUESTS, &first);
+    varied_run(&s, REQUESTS, false, &first);
     const int64_t captured = round_get_counters(s.round).captures;
-    varied_run(&s, REQUESTS, &again);
+    varied_run(&s, REQUESTS, false, &again);
     assert_memory_equal(first.ids, again.ids, sizeof first.ids);
     assert_int_equal(round_get_counters(s.round).captures, captured);
     assert_int_equal(capture_usual(&s, DRAFTS), 0);
@@ -139,7 +139,7 @@ static void memory_bounds_all_graphs_together(void **state)
     static varied_text free_run, bounded;
     stack s;
     open_stack(&s, EVERY, 0);
-    varied_run(&s, REQUESTS, &free_run);
+    varied_run(&s, REQUESTS, false, &free_run);
     const size_t all = round_graph_bytes(s.round);
     uint64_t sum = 0;
     for (int f = 0; f < GRAPH_FAMILIES; f++)
@@ -149,7 +149,7 @@ static void memory_bounds_all_graphs_together(void **state)
     for (size_t limit = 1; limit < all; limit += all / 5) {
         int64_t replays = 0, for_memory = 0;
         open_stack(&s, EVERY, limit);
-        varied_run(&s, REQUESTS, &bounded);
+        varied_run(&s, REQUESTS, false, &bounded);
         assert_memory_equal(&bounded, &free_run, sizeof bounded);
         assert_true(round_graph_bytes(s.round) <= limit);
         for (int f = 0; f < GRAPH_FAMILIES; f++) {

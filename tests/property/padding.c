@@ -35,7 +35,7 @@ static void say_over(const char *path, const char *spec, bool eager, uint8_t gar
     stack_open(&s, path, config_of(spec, eager));
     assert_int_equal(kernel_table_get(device_isa(s.device), &own, &err), 0);
     device_set_kernels(s.device, padding_table(own, garbage));
-    varied_run(&s, REQUESTS, out);
+    varied_run(&s, REQUESTS, false, out);
     for (int f = 0; f < GRAPH_FAMILIES; f++) {
         const graph_counters *c = round_graph_counters(s.round, (graph_family)f);
         assert_true(eager ? c->replays == 0 : c->replays > 4);
@@ -50,7 +50,7 @@ static void check_model(const char *path, const char *spec, const kernel_id *ker
     stack s;
     stack_open(&s, path, config_of(spec, true));
     memset(&want, 0, sizeof want);
-    varied_run(&s, REQUESTS, &want);
+    varied_run(&s, REQUESTS, false, &want);
     stack_close(&s);
     static const uint8_t garbage[] = { 0x7f, 0xff };
     for (int i = 0; i < 4; i++) {

@@ -81,7 +81,10 @@ void stack_open(stack *s, const char *path, stack_config c)
                         .prefill_chunk = c.prefill_chunk,
                         .multi_stream_rows = c.serial ? 0 : 64,
                         .rules = { .graphs = !c.eager, .families = ~c.no_graphs },
-                        .graph_bytes = c.graph_bytes };
+                        .graph_bytes = c.graph_bytes,
+                        .fixed_width = c.fixed_width,
+                        .unfolded = c.unfolded,
+                        .one_stream = c.one_stream };
     check(round_create(&rc, &s->round, &err), &err);
     if (c.lockstep)
         round_set_ahead(s->round, 1);

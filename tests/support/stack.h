@@ -31,7 +31,8 @@ typedef struct {
     int page_tokens;    /* tokens of a page of growing entries (DeepSeek-V4 type models); 0: as usual */
     bool serial;        /* no side streams */
     bool lockstep;      /* no round is launched before the one before has been read */
-    bool act_quant_off; /* activations are not rounded, whatever the model file says */
+    bool unfolded, one_stream, fixed_width; /* round_config's */
+    bool act_quant_off;                     /* activations are not rounded, whatever the model file says */
 } stack_config;
 
 typedef struct {

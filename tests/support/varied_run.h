@@ -16,10 +16,11 @@ typedef struct {
     float logprobs[VARIED_MOST][VARIED_TOKENS];
 } varied_text;
 
-/* s: of VARIED_DRAFTS drafts and a budget; up to VARIED_MOST requests. */
-void varied_run(stack *s, int requests, varied_text *out);
+/* s: of VARIED_DRAFTS drafts and a budget; up to VARIED_MOST requests, whose texts go to their numbers. backwards: the last one
+ * comes first. */
+void varied_run(stack *s, int requests, bool backwards, varied_text *out);
 
-/* A step of a stack with a chain drafter: a graph of fewer drafts, or of more, would leave another number of them. */
+/* A step of a stack with a drafter. Of a chain: a graph of fewer drafts, or of more, would leave another number of them. */
 int varied_step(stack *s);
 
 #endif
