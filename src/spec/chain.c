@@ -156,7 +156,7 @@ static void run_draft_next(void *user)
 static void run_extend_begin(void *user)
 {
     chain *d = user;
-    const plan_extension *extension = d->parts.extension;
+    plan_extension *extension = d->parts.extension;
     open_rows(d);
     for (int i = 0; i < extension->members; i++) {
         const sequence *s = extension->sequence[i];
@@ -170,6 +170,9 @@ static void run_extend_begin(void *user)
             add_head(d, s, NULL, 0);
     }
     plan_result_of(&d->parts, extension->round)->extended = d->pass.count->rows;
+#ifdef FORAY_CHECKS
+    memset(extension, 0x7f, sizeof *extension); /* nobody reads it any more */
+#endif
 }
 
 static void run_extend_end(void *user)

@@ -192,7 +192,8 @@ int capture_wait(stream *s, event *e, foray_error *err)
     s->capture = c;
     c->joined[s->index] = true;
     int tally = stream_tally(s, e);
-    for (int i = 0; i < e->at.count; i++) {
+    const int edges = check_leaves_out(s, e) ? 0 : e->at.count;
+    for (int i = 0; i < edges; i++) {
         program_edge after = e->at.edge[i];
         after.tally = tally;
         if (!front_add(c, &s->front, after))

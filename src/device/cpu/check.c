@@ -62,6 +62,28 @@ int check_launch(stream *s, kernel_id id, const kernel_args *args, foray_error *
     return check_node(s->d, &s->d->shadow, s->index, &s->clock, id, args, err);
 }
 
+bool check_leaves_out(stream *s, const event *e)
+{
+    device_left_out *out = &s->d->left_out;
+    if (s->d->leave_out == 0 || e->from == s->index || ++out->waits != s->d->leave_out)
+        return false;
+    out->stream = s->name;
+    out->event = e->name;
+    out->from = e->from_name;
+    return true;
+}
+
+void device_leave_out_wait(device *d, int nth)
+{
+    d->leave_out = nth;
+    d->left_out = (device_left_out) { 0 };
+}
+
+device_left_out device_get_left_out(const device *d)
+{
+    return d->left_out;
+}
+
 int check_replay(stream *s, const program *p, foray_error *err)
 {
     begin_operation(s);

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/thread.h"
-#include "device/cpu/hooks.h"
 
 #ifdef FORAY_TORTURE
 enum { STORE = 8 }; /* so that a full store is common */

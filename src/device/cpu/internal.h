@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "device/cpu/executor.h"
 #include "device/cpu/hazard.h"
+#include "device/cpu/hooks.h"
 
 enum {
     DEVICE_STREAMS = HAZARD_ACTORS, /* live at once */
@@ -42,6 +43,8 @@ struct device {
     int objects; /* streams, events, graphs, pools that live */
 
     bool checks;
+    int leave_out; /* a wait, by its number; 0: none */
+    device_left_out left_out;
     hazard_shadow shadow;
     hazard_clock host; /* what the host has seen done */
     int32_t operations[DEVICE_STREAMS];
@@ -103,6 +106,9 @@ int check_replay(stream *s, const program *p, foray_error *err);
 /* The same for a node of a capture, whose clock includes itself. */
 int check_node(device *d, hazard_shadow *shadow, int actor, const hazard_clock *clock, kernel_id id,
                const kernel_args *args, foray_error *err);
+
+/* Whether a test wants to see what happens without this wait: hooks.h. */
+bool check_leaves_out(stream *s, const event *e);
 
 /* The host has seen that all before this clock is done. */
 static inline void check_seen(device *d, const hazard_clock *clock)

@@ -148,6 +148,8 @@ int stream_wait(stream *s, event *e, foray_error *err)
                     "(record it again "
                     "after the graph's launch)",
                     s->name, e->name);
+    if (check_leaves_out(s, e))
+        return 0;
     if (s->d->checks)
         hazard_join(&s->clock, &e->clock);
     dependency d = executor_signal_task(s->d->x, &e->signal);
