@@ -80,7 +80,7 @@ static void use_setting(table *t, int setting)
     if (setting == FRESH)
         t->budget[setting] = t->opened;
     round_set_drafter(t->round, setting == PLAIN ? NULL : t->drafter);
-    round_put_budget(t->round, &t->budget[setting]);
+    *round_edit_budget(t->round) = t->budget[setting];
 }
 
 static int run_setting(table *t, int setting, const foray_request_config *c, bench_answer *out)

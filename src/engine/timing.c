@@ -1,7 +1,7 @@
 /* timing.c: how long rounds and prompts take, on the scratch slot. See score.h and engine.h.
  *
- * The scratch request is a real one: same rounds, same graphs, same sampler; only its drafts come from a script and
- * it is put back after every round.
+ * Scratch requests are real ones: same rounds, same graphs, same sampler; only their drafts come from a script and
+ * they are put back after every round.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -14,49 +14,65 @@ static const int64_t COST_NS = 400000000;
 enum { COST_DEPTH = 32 };
 
 typedef struct {
-    request *request;
+    request *request[PLAN_MAX_MEMBERS];
+    sequence *sequence[PLAN_MAX_MEMBERS]; /* of those */
+    int count;
     drafter *script;
-    int32_t *prompt; /* [depth + 1] */
+    int32_t *prompt; /* [depth] */
     size_t prompt_bytes;
 } scratch;
 
 static void scratch_close(foray_engine *e, scratch *s)
 {
     round_set_drafter(e->round, e->drafter);
-    if (s->request)
-        cache_release(e->cache, e->slots);
-    request_free(e->device, s->request);
+    for (int i = 0; i < s->count; i++) {
+        cache_release(e->cache, s->sequence[i]->slot);
+        request_free(e->device, s->request[i]);
+    }
     if (s->script)
         s->script->destroy(s->script);
     mem_free(MEM_GENERAL, s->prompt, s->prompt_bytes);
 }
 
-/* A request of depth prompt tokens on the scratch slot, whose drafts are ids that greedy sampling need not agree with. */
-static int scratch_open(foray_engine *e, int depth, scratch *s, foray_error *err)
+/* One more request, of another text than the others, on the scratch slot or, before anybody runs, one of the requests'. */
+static int scratch_add(foray_engine *e, int depth, scratch *s, foray_error *err)
 {
-    request_limits limits = { .device = e->device, .vocab = e->model->info.vocab, .context = e->context };
+    const request_limits limits = { .device = e->device,
+                                    .vocab = e->model->info.vocab,
+                                    .context = e->context };
+    const foray_request_config c = { .prompt = s->prompt,
+                                     .prompt_count = (size_t)depth,
+                                     .script = s->prompt,
+                                     .script_count = (size_t)depth,
+                                     .sampling = { .top_p = 1, .repeat_penalty = 1 },
+                                     .logprobs = -1 };
+    request *r;
+    for (int i = 0; i < depth; i++)
+        s->prompt[i] = (i * 7 + s->count * 13) % limits.vocab;
+    int rc = request_create(&c, &limits, &r, err);
+    if (rc != 0)
+        return rc;
+    r->sequence->slot = e->slots - s->count;
+    s->request[s->count] = r;
+    s->sequence[s->count++] = r->sequence;
+    return 0;
+}
+
+/* Requests of depth prompt tokens, whose drafts are ids that greedy sampling need not agree with. */
+static int scratch_open(foray_engine *e, int depth, int requests, scratch *s, foray_error *err)
+{
     *s = (scratch) { .prompt_bytes = sizeof(int32_t) * (size_t)depth };
     s->prompt = mem_alloc_zeroed(MEM_GENERAL, s->prompt_bytes);
     if (!s->prompt)
         return fail(err, FORAY_ENOMEM, "no memory for a scratch prompt of %d", depth);
-    for (int i = 0; i < depth; i++)
-        s->prompt[i] = i * 7 % limits.vocab;
-    foray_request_config c = { .prompt = s->prompt,
-                               .prompt_count = (size_t)depth,
-                               .script = s->prompt,
-                               .script_count = (size_t)depth,
-                               .sampling = { .top_p = 1, .repeat_penalty = 1 },
-                               .logprobs = -1 };
     int rc = drafter_open("script", &s->script, err);
-    if (rc == 0)
-        rc = request_create(&c, &limits, &s->request, err);
-    if (rc != 0) {
+    for (int i = 0; i < requests && rc == 0; i++)
+        rc = scratch_add(e, depth, s, err);
+    if (rc != 0)
         scratch_close(e, s);
-        return rc;
-    }
-    s->request->sequence->slot = e->slots;
-    round_set_drafter(e->round, s->script);
-    return 0;
+    else
+        round_set_drafter(e->round, s->script);
+    return rc;
 }
 
 int engine_measure_costs(foray_engine *e, foray_error *err)
@@ -65,13 +81,13 @@ int engine_measure_costs(foray_engine *e, foray_error *err)
     int depth = e->context - e->config.spec_tokens - 4;
     if (!e->drafter || depth < 1) /* nothing to decide, or no room to try: the first rounds will tell */
         return 0;
-    int rc = scratch_open(e, depth < COST_DEPTH ? depth : COST_DEPTH, &s, err);
+    int rc = scratch_open(e, depth < COST_DEPTH ? depth : COST_DEPTH, e->slots, &s, err);
     if (rc != 0)
         return rc;
-    rc = round_measure_costs(e->round, s.request->sequence, e->config.spec_tokens, COST_NS, err);
+    rc = round_measure_costs(e->round, s.sequence, e->slots, e->config.spec_tokens, COST_NS, err);
     if (rc == 0 && !e->drafter->propose && depth > DRAFT_MAX) {
         round_set_drafter(e->round, e->drafter);
-        rc = round_measure_chain(e->round, s.request->sequence, e->config.spec_tokens, COST_NS, err);
+        rc = round_measure_chain(e->round, s.sequence, e->slots, e->config.spec_tokens, COST_NS, err);
     }
     scratch_close(e, &s);
     return rc;
@@ -87,10 +103,10 @@ int engine_time_rows(foray_engine *e, int depth, const int *rows, int count, int
             return fail(err, FORAY_ELIMIT,
                         "%d rows after %d tokens: the context of %d or %d drafts do not allow it", rows[i],
                         depth, e->context, e->config.spec_tokens);
-    int rc = scratch_open(e, depth, &s, err);
+    int rc = scratch_open(e, depth, 1, &s, err);
     if (rc != 0)
         return rc;
-    rc = round_time_rows(e->round, s.request->sequence, rows, count, repeats, ns, err);
+    rc = round_time_rows(e->round, s.sequence[0], rows, count, repeats, ns, err);
     scratch_close(e, &s);
     return rc;
 }

@@ -1,80 +1,145 @@
-/* budget.c: the tables and the choice. See budget.h. */
+/* budget.c: survival, credit and the choice. See budget.h. */
 #include "spec/budget.h"
 
 #include <string.h>
 
-/* What is believed before anything was seen: longer matches stand more often. Worth this many tries. */
-static const double PRIOR[DRAFT_SIGNALS] = { .30, .45, .55, .65, .75, .80, .85, .90 };
-static const double PRIOR_TRIES = 4;
-static const double SURVIVAL_DECAY = .98; /* per observation of a class: the last ~50 count */
-static const double LEVEL_RATE = .10, RATIO_RATE = .03;
-static const double PROBE_SHARE = .02;
+/* What is believed before anything was seen: longer matches stand more often. */
+static const double PRIOR[DRAFT_SIGNALS] = { .25, .45, .60, .75, .80, .85, .90, .95 };
+/* What a belief is worth, in tries: in the signals as such, in one of them, in a draft behind one that stood. */
+static const double CALIBRATION_TRIES = 6, SIGNAL_TRIES = 4, POSITION_TRIES = 2;
+static const double MOST_BELIEVED = .97;
+static const float SURVIVAL_DECAY = .98F; /* per observation of a class: the last ~50 count */
+/* The credit at start and at most, in plain rounds, what each round adds, and the share of all rounds that probes may take. */
+static const double FIRST_CREDIT = .8, MOST_CREDIT = 3, GROWTH = .01, PROBE_SHARE = .015;
+/* A draft that stands is a surprise where it was believed to less often than this. */
+static const double SURPRISING = .4;
+/* After so many rounds with drafts one without, so that it is known what they are compared with. */
+enum { PLAIN_EVERY = 128 };
 
 void budget_init(budget *b, int fixed)
 {
+    static const int rows[] = { 1, 2 };
+    static const double ns[] = { 1, 1.15 };
     memset(b, 0, sizeof *b);
+    budget_set_costs(b, 1, rows, ns, 2);
+    b->measured = false;
     b->fixed = fixed;
+    b->requests = 1;
+    b->credit = FIRST_CREDIT;
     b->probe_interval = BUDGET_PROBE_FIRST;
-    b->one_row_ns = 1;
-    for (int r = 0; r <= BUDGET_MAX_ROWS; r++)
-        b->ratio[r] = r < 1 ? 0 : 1 + .15 * (r - 1);
-    for (int s = 0; s < DRAFT_SIGNALS; s++) {
+    for (int s = 0; s < DRAFT_SIGNALS; s++)
         b->offered[s] = 1;
-        for (int j = 0; j < DRAFT_MAX; j++) {
-            b->tried[s][j] = PRIOR_TRIES;
-            b->stood[s][j] = PRIOR_TRIES * PRIOR[s];
-        }
-    }
 }
 
-void budget_set_costs(budget *b, const int *rows, const double *ns, int count)
+/* ---- survival -------------------------------------------------------------------------------- */
+
+/* Of a first draft, before its signal was seen: as far as this drafter's signals can be believed. */
+static double believed(const budget *b, int signal)
 {
-    b->one_row_ns = ns[0];
-    b->measured = true;
-    for (int r = 1, i = 0; r <= BUDGET_MAX_ROWS; r++) {
-        while (i + 1 < count && rows[i + 1] <= r)
-            i++;
-        double cost = ns[i];
-        if (rows[i] < r && i + 1 < count)
-            cost += (ns[i + 1] - ns[i]) * (r - rows[i]) / (rows[i + 1] - rows[i]);
-        else if (rows[i] < r)
-            cost *= (double)r / rows[i];
-        b->ratio[r] = cost / ns[0];
-        if (b->ratio[r] < b->ratio[r - 1]) /* more rows are never cheaper: that was noise */
-            b->ratio[r] = b->ratio[r - 1];
-    }
+    double p = PRIOR[signal] * (b->came + CALIBRATION_TRIES) / (b->believed + CALIBRATION_TRIES);
+    return p < MOST_BELIEVED ? p : MOST_BELIEVED;
 }
 
-double budget_cost_ns(const budget *b, int rows)
+/* Draft j, when that of draft j - 1 is `before`: it is believed to stand as often as the one before it. */
+static double next_survival(const budget *b, int signal, int j, double before)
 {
-    return b->one_row_ns * b->ratio[rows < BUDGET_MAX_ROWS ? rows : BUDGET_MAX_ROWS];
+    const double belief = j == 0 ? believed(b, signal) : before,
+                 tries = j == 0 ? SIGNAL_TRIES : POSITION_TRIES;
+    return ((double)b->stood[signal][j] + tries * belief) / ((double)b->tried[signal][j] + tries);
 }
 
 double budget_survival(const budget *b, int signal, int j)
 {
-    return b->stood[signal][j] / b->tried[signal][j];
+    double p = 0;
+    for (int i = 0; i <= j; i++)
+        p = next_survival(b, signal, i, p);
+    return p;
 }
 
-/* Adds drafts in order of their chance to stand and remembers the best stop. */
+void budget_observe_accept(budget *b, int signal, int verified, int accepted)
+{
+    if (verified < 1)
+        return;
+    /* A sign that things have changed: look again soon. */
+    if (b->probing && accepted == verified && budget_survival(b, signal, verified - 1) < SURPRISING)
+        b->probe_interval = BUDGET_PROBE_FIRST;
+    b->believed = b->believed * (double)SURVIVAL_DECAY + PRIOR[signal];
+    b->came = b->came * (double)SURVIVAL_DECAY + (accepted > 0);
+    for (int j = 0; j < verified && j <= accepted; j++) {
+        b->tried[signal][j] = b->tried[signal][j] * SURVIVAL_DECAY + 1;
+        b->stood[signal][j] = b->stood[signal][j] * SURVIVAL_DECAY + (j < accepted);
+    }
+    b->won += accepted;
+}
+
+/* ---- credit ---------------------------------------------------------------------------------- */
+
+double budget_stake(const budget *b, int n, double ratio)
+{
+    return ratio / budget_ratio(b, n, n) - 1;
+}
+
+void budget_settle(budget *b, int n, double ratio)
+{
+    b->credit += GROWTH + (double)b->won / n - budget_stake(b, n, ratio + b->chained);
+    b->credit = b->credit < MOST_CREDIT ? b->credit : MOST_CREDIT;
+    b->rounds++;
+    b->requests = n;
+    b->won = 0;
+    b->chained = 0;
+    b->probing = false;
+}
+
+bool budget_invest(budget *b, double rounds)
+{
+    if (rounds > b->credit && b->credit < MOST_CREDIT)
+        return false;
+    const double least = b->credit < FIRST_CREDIT ? b->credit : FIRST_CREDIT;
+    b->credit = b->credit - rounds > least ? b->credit - rounds : least;
+    return true;
+}
+
+void budget_offer_probe(budget *b)
+{
+    const bool due = !b->no_probes && ++b->probe_wait >= b->probe_interval;
+    const double left = PROBE_SHARE * b->rounds - b->probe_spent;
+    b->probe_allowance = due && left > 0 ? left : 0;
+}
+
+void budget_take_probe(budget *b, double extra_ns)
+{
+    b->probe_wait = 0;
+    b->probe_interval = b->probe_interval < BUDGET_PROBE_LAST ? b->probe_interval * 2 : BUDGET_PROBE_LAST;
+    b->probe_spent += extra_ns / budget_cost_ns(b, b->requests);
+}
+
+/* ---- the choice ------------------------------------------------------------------------------ */
+
+/* Adds drafts in order of their chance to stand and remembers the best stop that the credit covers. */
 static void choose_by_cost(const budget *b, const draft *drafts, int n, int max_rows, int *keep)
 {
-    double chance[BUDGET_MAX_REQUESTS]; /* that the next draft of a request stands, with all before it */
+    double survival[BUDGET_MAX_REQUESTS],
+        chance[BUDGET_MAX_REQUESTS]; /* of the next draft of a request; with all before */
     int taken[BUDGET_MAX_REQUESTS] = { 0 }, order[BUDGET_MAX_ROWS], steps = 0, best_steps = 0;
-    double tokens = n, best = n / b->ratio[n] * BUDGET_MARGIN;
+    const double plain = budget_ratio(b, n, n);
+    double tokens = n, best = n / plain;
     for (int i = 0; i < n; i++)
-        chance[i] = drafts[i].count > 0 ? budget_survival(b, drafts[i].signal, 0) : 0;
+        chance[i] = survival[i] = drafts[i].count > 0 ? next_survival(b, drafts[i].signal, 0, 0) : 0;
     while (n + steps < max_rows) {
         int pick = -1;
         for (int i = 0; i < n; i++)
             if (taken[i] < drafts[i].count && (pick < 0 || chance[i] > chance[pick]))
                 pick = i;
-        if (pick < 0)
+        const double ratio = budget_ratio(b, n, n + steps + 1);
+        if (pick < 0 || budget_stake(b, n, ratio) > b->credit)
             break;
         tokens += chance[pick];
         order[steps++] = pick;
-        if (++taken[pick] < drafts[pick].count)
-            chance[pick] *= budget_survival(b, drafts[pick].signal, taken[pick]);
-        double value = tokens / b->ratio[n + steps];
+        if (++taken[pick] < drafts[pick].count) {
+            survival[pick] = next_survival(b, drafts[pick].signal, taken[pick], survival[pick]);
+            chance[pick] *= survival[pick];
+        }
+        const double value = tokens / (plain + BUDGET_CAUTION * (ratio - plain));
         if (value > best) {
             best = value;
             best_steps = steps;
@@ -83,30 +148,6 @@ static void choose_by_cost(const budget *b, const draft *drafts, int n, int max_
     memset(keep, 0, sizeof *keep * (size_t)n);
     for (int i = 0; i < best_steps; i++)
         keep[order[i]]++;
-}
-
-void budget_offer_probe(budget *b)
-{
-    bool due = !b->no_probes && ++b->probe_wait >= b->probe_interval;
-    double left = PROBE_SHARE * b->total_ns - b->probe_spent_ns;
-    b->probe_allowance_ns = due && left > 0 ? left : 0;
-}
-
-void budget_take_probe(budget *b, double extra_ns)
-{
-    b->probe_wait = 0;
-    b->probe_interval = b->probe_interval < BUDGET_PROBE_LAST ? b->probe_interval * 2 : BUDGET_PROBE_LAST;
-    b->probe_spent_ns += extra_ns;
-}
-
-bool budget_probe_due(budget *b, double extra_ns)
-{
-    budget_offer_probe(b);
-    bool due = b->probe_allowance_ns > 0 && extra_ns <= b->probe_allowance_ns;
-    b->probe_allowance_ns = 0;
-    if (due)
-        budget_take_probe(b, extra_ns);
-    return due;
 }
 
 /* Verifies one draft more than the choice, of one request, if that is due and affordable: or a class would never
@@ -119,8 +160,9 @@ static bool probe(const budget *b, const draft *drafts, int n, int max_rows, int
         if (pick < 0 && keep[i] < drafts[i].count)
             pick = i;
     }
-    if (pick < 0 || rows + 1 > max_rows || b->probe_allowance_ns <= 0 ||
-        budget_cost_ns(b, rows + 1) - budget_cost_ns(b, rows) > b->probe_allowance_ns)
+    if (pick < 0 || rows + 1 > max_rows || b->probe_allowance <= 0 ||
+        (budget_ratio(b, n, rows + 1) - budget_ratio(b, n, rows)) / budget_ratio(b, n, n) >
+            b->probe_allowance)
         return false;
     keep[pick]++;
     return true;
@@ -145,35 +187,10 @@ bool budget_choose(const budget *b, const draft *drafts, int n, int max_rows, in
         choose_fixed(drafts, n, b->fixed, max_rows - n, keep);
         return false;
     }
+    if (b->plain_wait >= PLAIN_EVERY && !b->no_probes) {
+        memset(keep, 0, sizeof *keep * (size_t)n);
+        return false;
+    }
     choose_by_cost(b, drafts, n, max_rows, keep);
     return probe(b, drafts, n, max_rows, keep);
-}
-
-void budget_observe_round(budget *b, int rows, double wall_ns)
-{
-    if (rows < 1 || rows > BUDGET_MAX_ROWS || wall_ns <= 0)
-        return;
-    b->total_ns += wall_ns;
-    if (!b->measured) {
-        b->one_row_ns = wall_ns / b->ratio[rows];
-        b->measured = true;
-    }
-    /* One disturbed round must not upset the tables. */
-    double expected = budget_cost_ns(b, rows);
-    double seen = wall_ns < expected / 2 ? expected / 2 : wall_ns > expected * 2 ? expected * 2 : wall_ns;
-    b->one_row_ns += LEVEL_RATE * (seen / b->ratio[rows] - b->one_row_ns);
-    if (rows > 1)
-        b->ratio[rows] += RATIO_RATE * (seen / b->one_row_ns - b->ratio[rows]);
-    if (b->ratio[rows] < 1)
-        b->ratio[rows] = 1;
-}
-
-void budget_observe_accept(budget *b, int signal, int verified, int accepted)
-{
-    for (int j = 0; j < verified && j <= accepted; j++) {
-        b->tried[signal][j] = b->tried[signal][j] * SURVIVAL_DECAY + 1;
-        b->stood[signal][j] = b->stood[signal][j] * SURVIVAL_DECAY + (j < accepted);
-    }
-    if (b->probing && accepted == verified) /* a sign that things have changed: look again soon */
-        b->probe_interval = BUDGET_PROBE_FIRST;
 }

@@ -1,27 +1,35 @@
 /* budget.h: how many drafts are worth verifying, from measured costs: including none.
  *
- * Two tables. Cost: what a round of r rows takes, as a ratio to a round of one row, measured at start and
- * refreshed by every round; and the absolute time of one row, which drifts with the machine. Survival: how often
- * the j-th draft stands if those before it did, per drafter signal. A choice maximises expected tokens per time.
+ * Two kinds of tables. Cost (budget_costs.c): what a round of n requests and r rows takes, as a ratio to a plain round of one
+ * request, by n and by how long the texts are; measured at start and refreshed by every round. The time of that plain
+ * round drifts with the machine and is kept apart. Survival: how often the j-th draft stands if those before it did,
+ * per drafter signal. A choice maximises expected tokens per time.
  *
- *      value(rows) = (requests + sum of survival of the chosen drafts) / cost(rows)
+ *      value(rows) = (requests + sum of survival of the chosen drafts) / cost(requests, rows)
  *
+ * Estimates can be wrong, so a choice is a stake: what the round loses if no draft stands. It may not exceed the credit, which
+ * begins below one round's time, grows by 1 % of plain decoding and by what drafts win, up to a few rounds, and shrinks by
+ * what they cost. So whatever the tables believe, speculation loses no more than that. Now and then a round tries one draft more
+ * than its choice, at doubling intervals and for at most 1.5 % of plain decoding, so that a class which once looked like a
+ * loss can be found to pay; and after many rounds with drafts one has none, so that it is known what they are compared with.
  * Any signal may be used under `coupled` and `target`, where a text does not depend on what is chosen. Under `exact` it must
  * not depend on how the drafts fell that it decides about: what drafters say of those is a round old, or of the text alone.
- * Now and then one draft more than that is verified, at doubling intervals and for at most 2 % of the time, so that
- * a class which once looked like a loss can be found to pay.
- * A drafter of the device (a chain) costs time of its own: per number of drafts, its rows before and behind the verify
- * pass, as a time beyond the plain round of as many rows. Its choice is made before it drafts. While it does not pay it
- * is left out of rounds altogether, but for such a probe, which is a round to get ready and a round with one draft.
- * Plain data without pointers: a copy can choose on the device while the original observes.
- * Pure but for its own state; no clock: callers bring the times. Threads: one at a time.
+ * A drafter of the device (a chain) costs time of its own, and is left out of rounds while it does not pay: budget_chain.c.
+ * Plain data without pointers: a copy can choose on the device while the original observes. Pure but for its own state; no
+ * clock: callers bring the times. Threads: one at a time.
  */
 #ifndef FORAY_SPEC_BUDGET_H
 #define FORAY_SPEC_BUDGET_H
 
 #include "spec/drafter.h"
 
-enum { BUDGET_MAX_ROWS = 64, BUDGET_MAX_REQUESTS = 64 };
+enum {
+    BUDGET_MAX_ROWS = 64,
+    BUDGET_MAX_REQUESTS = 64,
+    BUDGET_CROWDS = 7,   /* requests: 1, 2, 3 – 4, 5 – 8, … 33 – 64 */
+    BUDGET_COLUMNS = 20, /* row counts that have an entry: budget_costs.c */
+    BUDGET_DEPTHS = 5    /* tokens of a text on average: < 256, < 1024, … */
+};
 
 /* Rounds between probes: at first, and when they have doubled often. */
 #ifdef FORAY_TORTURE
@@ -31,53 +39,74 @@ enum { BUDGET_PROBE_FIRST = 16, BUDGET_PROBE_LAST = 1024 };
 #endif
 
 typedef struct {
-    double one_row_ns;                 /* a whole round of one row, now */
-    double ratio[BUDGET_MAX_ROWS + 1]; /* [rows] cost of a round to one of one row; [1] == 1 */
+    double one_row_ns; /* a plain round of one request, now */
+    float ratio[BUDGET_DEPTHS][BUDGET_CROWDS][BUDGET_COLUMNS];
+    int depth;                         /* in use */
+    unsigned depths_known, crowds_set; /* bits */
     bool measured;
-    /* Survival per signal and position: a decayed count of tries and successes. */
-    double tried[DRAFT_SIGNALS][DRAFT_MAX], stood[DRAFT_SIGNALS][DRAFT_MAX];
-    /* Probing. */
+    int last_kind; /* requests and rows of the round that was observed last */
+
+    /* Survival per signal and position: decayed counts of tries and successes; and of first drafts, what was believed
+     * of them before anything was seen and what came. */
+    float tried[DRAFT_SIGNALS][DRAFT_MAX], stood[DRAFT_SIGNALS][DRAFT_MAX];
+    double believed, came;
+
+    /* Credit and probes, in plain rounds of as many requests. */
+    double credit, probe_spent, rounds;
+    int won;                        /* of the round that is being observed: drafts that stood */
+    double chained;                 /* and what a chain took in it, as a ratio to one_row_ns */
+    int requests;                   /* of the last round that decoded */
+    int plain_wait;                 /* rounds since one without drafts */
     int probe_wait, probe_interval; /* rounds since the last probe, rounds to wait */
-    double probe_spent_ns, total_ns;
-    double probe_allowance_ns; /* what a probe of the next round may take beyond its choice; 0: none is due */
-    bool probing;              /* the last round observed was a probe */
-    bool no_probes;            /* while something else is measured */
+    double probe_allowance; /* what a probe of the next round may take beyond its choice; 0: none is due */
+    bool probing;           /* the round that is being observed is a probe */
+    bool no_probes;         /* while something else is measured */
+
     /* A chain drafter. */
-    double chain_ns[DRAFT_MAX + 1]; /* [drafts] beyond a round of drafts + 1 rows, one request; [0] unused */
-    int chain_most;                 /* measured up to; 0: not measured */
-    bool chain_probe;               /* the drafter was made ready for a round with one draft, to see */
-    double offered[DRAFT_SIGNALS];  /* how often chains had this signal: a decayed count */
-    int fixed;                      /* >= 0: always that many drafts per request; -1: by cost */
+    float chain[BUDGET_CROWDS][DRAFT_MAX + 1]; /* [drafts] beyond a round of as many rows; [0] unused */
+    unsigned chains_set;                       /* bits, by crowd */
+    int chain_most;                            /* measured up to; 0: not measured */
+    double catch_up;                           /* a row that a chain owes */
+    bool chain_in;                             /* it paid when it was asked last */
+    bool chain_probe;              /* the drafter was made ready for a round with one draft, to see */
+    double offered[DRAFT_SIGNALS]; /* how often chains had this signal: a decayed count */
+    int fixed;                     /* >= 0: always that many drafts per request; -1: by cost */
 } budget;
 
 void budget_init(budget *b, int fixed);
 
-/* Puts measured times in: rows[i] rows took ns[i]; rows[0] must be 1. Ratios in between are interpolated,
- * beyond the last extrapolated in proportion. */
-void budget_set_costs(budget *b, const int *rows, const double *ns, int count);
+/* Puts measured times of rounds of n requests in: rows[i] rows took ns[i], rows ascending, rows[0] == n. First those of one
+ * request, which the others are compared with. Row counts in between are interpolated; crowds that were not measured follow
+ * from what another request adds in one that was. */
+void budget_set_costs(budget *b, int n, const int *rows, const double *ns, int count);
+/* How long the texts of the next round are on average. */
+void budget_set_context(budget *b, int tokens);
 
-/* Expected time of a round of so many rows. */
-double budget_cost_ns(const budget *b, int rows);
+/* Expected time of a plain round of n requests; of one with more rows. */
+double budget_cost_ns(const budget *b, int n);
+double budget_round_ns(const budget *b, int n, int rows);
+double budget_ratio(const budget *b, int n, int rows); /* the same to a plain round of one request */
 /* The chance that draft j (from 0) stands if those before it did. */
 double budget_survival(const budget *b, int signal, int j);
 
-/* Speculation must promise this much more than a plain round, or the round stays plain. */
-#define BUDGET_MARGIN 1.02
+/* What drafts take is weighed so much heavier than what they promise: both are estimates, and the choice picks the errors
+ * that flatter. */
+#define BUDGET_CAUTION 1.1
 
-/* Whether a probe that takes extra_ns beyond the choice is due and affordable; then it counts as made. Once per chance
- * to probe. */
-bool budget_probe_due(budget *b, double extra_ns);
-/* The same in two steps, for choices that are made on the device, from a copy of the tables: an allowance before the round,
- * and what a probe took, if there was one, behind it. */
+/* Before a round: whether it may be a probe, and at what price. */
 void budget_offer_probe(budget *b);
+/* Behind a round that was one: extra_ns is what it took beyond the choice. */
 void budget_take_probe(budget *b, double extra_ns);
 
 /* Chooses keep[i] <= drafts[i].count for each of n requests. max_rows bounds n + sum of keep. Returns true when
  * the choice is a probe: one row more than it would be. */
 bool budget_choose(const budget *b, const draft *drafts, int n, int max_rows, int *keep);
 
-/* Chains. extra_ns[k]: what k drafts take beyond a round of k + 1 rows, k = 1 … most. */
-void budget_set_chain(budget *b, const double *extra_ns, int most);
+/* Chains. ns[i]: what i + 1 drafts for each of n requests take before and behind the verify pass, i = 0 … most - 1. First those
+ * of one request; behind the costs. */
+void budget_set_chain(budget *b, int n, const double *ns, int most);
+/* What a row takes that a chain owes. */
+void budget_set_catch_up(budget *b, double ns);
 /* Whether the drafter should be ready for the next round of n requests. Once per round; may_probe: not while a prompt is
  * read. owed: rows that it must make first. */
 bool budget_wants_chain(budget *b, int n, int owed, bool may_probe);
@@ -88,15 +117,25 @@ bool budget_chain_probe(budget *b);
 int budget_choose_chain(const budget *b, const int *room, const int *signal, int n, int max_rows);
 /* A chain could have drafted under this signal. */
 void budget_observe_signal(budget *b, int signal);
-/* A round of `rows` rows with chains of `drafts` for n requests took wall_ns. */
-void budget_observe_chain(budget *b, int drafts, int n, int rows, double wall_ns);
-
-/* A round of another kind took wall_ns: it counts for the share that probes may take, and teaches no cost. */
-void budget_observe_other(budget *b, double wall_ns);
-
-/* A round of `rows` rows took wall_ns. */
-void budget_observe_round(budget *b, int rows, double wall_ns);
-/* Of `verified` drafts under `signal`, the first `accepted` stood. */
+/* Behind a round, first: of `verified` drafts of a request under `signal`, the first `accepted` stood. */
 void budget_observe_accept(budget *b, int signal, int verified, int accepted);
+/* Then: a chain of `drafts` drafts for each of n requests (0: it just got ready) took ns before and behind the verify pass.
+ * Not where it made rows that it owed. */
+void budget_observe_chain(budget *b, int n, int drafts, double ns);
+/* At last: the rest of a round of n requests and `rows` rows took ns. */
+void budget_observe_round(budget *b, int n, int rows, double ns);
+
+/* ---- between the files of the budget ---- */
+
+/* A time as far as it can be believed: a disturbed round must not upset the tables. */
+double budget_credible(double seen, double expected);
+/* The account behind a round of n requests that took `ratio` beside what a chain took. */
+void budget_settle(budget *b, int n, double ratio);
+/* What such a round loses if no draft stands, in plain rounds. */
+double budget_stake(const budget *b, int n, double ratio);
+/* Takes what must be spent before anything can be won, in plain rounds, if the credit covers it or there is as much as there
+ * can be. */
+bool budget_invest(budget *b, double rounds);
+int budget_crowd(int n);
 
 #endif

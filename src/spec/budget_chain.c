@@ -1,4 +1,10 @@
-/* budget_chain.c: the choice for a drafter that costs time of its own. See budget.h. */
+/* budget_chain.c: the choice for a drafter that costs time of its own. See budget.h.
+ *
+ * Its cost, per number of requests and drafts, are its rows before and behind the verify pass, beyond the plain round of as
+ * many rows. Its choice is made before it drafts. While it does not pay it is left out of rounds altogether, but for
+ * probes: a round to get ready and a round with one draft. Once it is in, it stays in until it loses, and comes back only
+ * when it promises more than the margin: getting ready again costs time.
+ */
 #include <string.h>
 
 #include "spec/budget.h"
@@ -6,14 +12,33 @@
 static const double CHAIN_RATE = .10;
 static const double SIGNAL_DECAY = .99; /* the last hundred count */
 
-void budget_set_chain(budget *b, const double *extra_ns, int most)
+void budget_set_chain(budget *b, int n, const double *ns, int most)
 {
-    b->chain_most = most;
+    const int crowd = budget_crowd(n);
+    b->chain_most = n == 1 || most < b->chain_most ? most : b->chain_most;
+    b->chains_set = n == 1 ? 1 : b->chains_set | 1u << crowd;
     for (int k = 1; k <= most; k++) {
-        b->chain_ns[k] = extra_ns[k] > 0 ? extra_ns[k] : 0;
-        if (b->chain_ns[k] < b->chain_ns[k - 1]) /* more drafts are never cheaper: that was noise */
-            b->chain_ns[k] = b->chain_ns[k - 1];
+        float *chain = &b->chain[crowd][k];
+        *chain = (float)(ns[k - 1] > 0 ? ns[k - 1] / b->one_row_ns : 0);
+        if (*chain < chain[-1] && k > 1) /* more drafts are never cheaper: that was noise */
+            *chain = chain[-1];
     }
+    /* Rows of requests cost alike, so a chain's own rows do too. */
+    for (int c = 0; c < BUDGET_CROWDS; c++)
+        for (int k = 1; k <= most && !(b->chains_set >> c & 1); k++)
+            b->chain[c][k] =
+                (float)(b->chain[crowd][k] * budget_ratio(b, 1 << c, 1 << c) / budget_ratio(b, n, n));
+}
+
+void budget_set_catch_up(budget *b, double ns)
+{
+    b->catch_up = ns / b->one_row_ns;
+}
+
+/* What k drafts take, as a ratio to a plain round of one request. */
+static double chain_ratio(const budget *b, int n, int k)
+{
+    return k > 0 ? (double)b->chain[budget_crowd(n)][k] : 0;
 }
 
 /* The chance that draft j stands if those before it did, whichever signal comes: as often as they come. */
@@ -27,27 +52,25 @@ static double mean_survival(const budget *b, int j)
     return stood / offered;
 }
 
-/* A round of n requests with k drafts each: rows of requests cost alike, so a chain's own rows do too. */
-static double round_ns(const budget *b, int n, int drafts, int k)
+/* A round of n requests with `drafts` drafts in all, at most k each. */
+static double round_ratio(const budget *b, int n, int drafts, int k)
 {
-    return budget_cost_ns(b, n + drafts) + (k > 0 ? b->chain_ns[k] * b->ratio[n] : 0);
+    return budget_ratio(b, n, n + drafts) + chain_ratio(b, n, k);
 }
 
-/* Tokens per time of k drafts each, at the mean survival. */
-static double mean_value(const budget *b, int n, int k)
-{
-    double tokens = 1, chance = 1;
-    for (int j = 0; j < k; j++)
-        tokens += chance *= mean_survival(b, j);
-    return n * tokens / round_ns(b, n, n * k, k);
-}
-
+/* Whether some number of drafts that the credit covers promises more than plain rounds do. */
 static bool pays(const budget *b, int n)
 {
-    double plain = n / budget_cost_ns(b, n) * BUDGET_MARGIN;
-    for (int k = 1; k <= b->chain_most && n <= BUDGET_MAX_ROWS / (1 + k); k++)
-        if (mean_value(b, n, k) > plain)
+    const double plain = budget_ratio(b, n, n), caution = b->chain_in ? 1 : BUDGET_CAUTION;
+    double tokens = 1, chance = 1;
+    for (int k = 1; k <= b->chain_most && n <= BUDGET_MAX_ROWS / (1 + k); k++) {
+        const double ratio = round_ratio(b, n, n * k, k);
+        tokens += chance *= mean_survival(b, k - 1);
+        if (budget_stake(b, n, ratio) > b->credit)
+            return false;
+        if (tokens * plain > plain + caution * (ratio - plain))
             return true;
+    }
     return false;
 }
 
@@ -55,14 +78,24 @@ bool budget_wants_chain(budget *b, int n, int owed, bool may_probe)
 {
     if (b->fixed >= 0)
         return b->fixed > 0;
-    if (b->chain_most == 0 || pays(b, n))
+    if (b->chain_most == 0)
         return true;
-    if (!may_probe)
-        return false;
-    /* Getting ready, a round with one draft, getting ready again; rows that are owed cost like those of a round. */
-    double extra = 2 * b->chain_ns[1] * b->ratio[n] + budget_cost_ns(b, 2 * n) - budget_cost_ns(b, n);
-    extra += budget_cost_ns(b, 1) * owed / BUDGET_MAX_ROWS * b->ratio[BUDGET_MAX_ROWS];
-    b->chain_probe = budget_probe_due(b, extra);
+    if (!may_probe && n < b->requests) /* whose prompt is read decodes among the others */
+        n = b->requests;
+    const double plain = budget_ratio(b, n, n), catch_up = may_probe ? owed * b->catch_up / plain : 0;
+    const bool was_in = b->chain_in;
+    b->chain_in = pays(b, n) && (was_in || budget_invest(b, catch_up));
+    if (b->chain_in || !may_probe)
+        return b->chain_in;
+    /* Getting ready, a round with one draft, getting ready again. */
+    const double probe = catch_up + budget_stake(b, n, 2 * chain_ratio(b, n, 1) + budget_ratio(b, n, 2 * n));
+    budget_offer_probe(b);
+    b->chain_probe = b->probe_allowance > 0 && probe <= b->probe_allowance;
+    b->probe_allowance = 0;
+    if (b->chain_probe) {
+        budget_take_probe(b, probe * budget_cost_ns(b, b->requests));
+        b->credit -= catch_up < b->credit ? catch_up : b->credit;
+    }
     return b->chain_probe;
 }
 
@@ -95,7 +128,8 @@ int budget_choose_chain(const budget *b, const int *room, const int *signal, int
     else if (b->fixed < 0 && b->chain_most > 0 && most > b->chain_most)
         most = b->chain_most;
     /* The rows that made the drafter ready are spent: what counts is the time from here. */
-    double best = tokens / (budget_cost_ns(b, n) + b->chain_ns[1] * b->ratio[n]);
+    const double plain = budget_ratio(b, n, n);
+    double best = tokens / (plain + chain_ratio(b, n, 1));
     for (int k = 1; k <= most; k++) {
         for (int i = 0; i < n; i++)
             if (room[i] >= k) {
@@ -105,27 +139,21 @@ int budget_choose_chain(const budget *b, const int *room, const int *signal, int
         if (n + drafts > max_rows)
             break;
         fits = k;
-        double value = tokens / round_ns(b, n, drafts, k);
-        if (value > best || b->fixed >= 0) {
-            best = value;
+        const double ratio = round_ratio(b, n, drafts, k);
+        if (b->fixed >= 0 || (tokens / ratio > best && budget_stake(b, n, ratio) <= b->credit)) {
+            best = tokens / ratio;
             choice = k;
         }
     }
     return choice == 0 && b->chain_probe && fits > 0 ? 1 : choice;
 }
 
-void budget_observe_other(budget *b, double wall_ns)
+void budget_observe_chain(budget *b, int n, int drafts, double ns)
 {
-    b->total_ns += wall_ns > 0 ? wall_ns : 0;
-}
-
-void budget_observe_chain(budget *b, int drafts, int n, int rows, double wall_ns)
-{
-    if (drafts < 1 || drafts > DRAFT_MAX || rows < 1 || rows > BUDGET_MAX_ROWS || wall_ns <= 0)
+    if (drafts < 0 || drafts > DRAFT_MAX || n < 1 || n > BUDGET_MAX_REQUESTS || ns < 0)
         return;
-    b->total_ns += wall_ns;
-    double expected = round_ns(b, n, rows - n, drafts);
-    double seen = wall_ns < expected / 2 ? expected / 2 : wall_ns > expected * 2 ? expected * 2 : wall_ns;
-    double extra = (seen - budget_cost_ns(b, rows)) / b->ratio[n];
-    b->chain_ns[drafts] += CHAIN_RATE * ((extra > 0 ? extra : 0) - b->chain_ns[drafts]);
+    float *chain = &b->chain[budget_crowd(n)][drafts > 0 ? drafts : 1];
+    b->chained = budget_credible(ns / b->one_row_ns, (double)*chain);
+    if (drafts > 0)
+        *chain += (float)(CHAIN_RATE * (b->chained - (double)*chain));
 }

@@ -171,27 +171,29 @@ round_bounds round_known(round_loop *r, const sequence *s)
 void round_observe(round_loop *r, int64_t wall_ns)
 {
     const round_plan *p = round_get_plan(r);
+    const round_times *t = round_get_times(r);
     budget *b = &r->budget;
-    int before = r->extended_before; /* its extend lies in this wall */
-    r->extended_before = p->phase == PHASE_PREFILL ? -1 : p->extend_launched;
+    const int64_t before = r->extend_ns; /* lies in this wall; that of this round in the next one's */
+    const int64_t draft_ns = p->drafts > 0 ? t->drafted - t->drafting : 0;
+    int runs = 0, grown = 0;
+    r->extend_ns = t->extended - t->committed;
+    if (p->phase == PHASE_PREFILL)
+        return;
     b->probing = p->probed;
-    if (p->probed && p->drafts == 0)
-        budget_take_probe(b, budget_cost_ns(b, p->rows) - budget_cost_ns(b, p->rows - 1));
     for (int i = 0; i < p->members; i++) {
         const plan_member *m = &p->member[i];
+        runs += m->committed > 0;
+        grown += m->committed;
         if (m->keep > 0)
             budget_observe_accept(b, m->draft.signal, m->keep, m->accepted);
         if (p->wanted >= 0 && m->draft.signal >= 0)
             budget_observe_signal(b, m->draft.signal);
     }
-    if (p->phase == PHASE_PREFILL)
-        return;
-    if (p->drafts > 0 && before > 0)
-        budget_observe_chain(b, p->drafts, p->members, p->rows, (double)wall_ns);
-    else if (p->drafts == 0 && before == 0)
-        budget_observe_round(b, p->rows, (double)wall_ns);
-    else
-        budget_observe_other(b, (double)wall_ns);
+    if (p->probed && p->drafts == 0)
+        budget_take_probe(b, budget_round_ns(b, runs, p->rows) - budget_round_ns(b, runs, p->rows - 1));
+    if (p->extended > 0 && p->extended <= grown) /* else it made rows that it owed */
+        budget_observe_chain(b, runs, p->drafts, (double)(draft_ns + r->extend_ns));
+    budget_observe_round(b, runs, p->rows, (double)(wall_ns - before - draft_ns));
 }
 
 /* ---- creation, costs, accessors -------------------------------------------------------------- */
@@ -336,11 +338,6 @@ drafter *round_get_drafter(const round_loop *r)
     return r->config.drafter;
 }
 
-void round_set_chain(round_loop *r, const double *extra_ns, int most)
-{
-    budget_set_chain(&r->budget, extra_ns, most);
-}
-
 void round_set_probing(round_loop *r, bool on)
 {
     r->budget.no_probes = !on;
@@ -351,11 +348,6 @@ int round_set_budget(round_loop *r, int fixed)
     int was = r->budget.fixed;
     r->budget.fixed = fixed;
     return was;
-}
-
-void round_set_costs(round_loop *r, const int *rows, const double *ns, int count)
-{
-    budget_set_costs(&r->budget, rows, ns, count);
 }
 
 const round_plan *round_get_plan(const round_loop *r)
@@ -378,10 +370,9 @@ const budget *round_get_budget(const round_loop *r)
     return &r->budget;
 }
 
-void round_put_budget(round_loop *r, const budget *b)
+budget *round_edit_budget(round_loop *r)
 {
-    r->budget = *b;
-    expect_all_drafts(r);
+    return &r->budget;
 }
 
 int round_upper_rows(const round_loop *r, int requests)

@@ -60,24 +60,25 @@ void round_destroy(round_loop *r);
 void round_set_hooks(round_loop *r, const round_hooks *hooks);
 
 /* Times rounds of count row counts in turn (interleaved, so that a disturbance hits all alike), `repeats` times:
- * ns[i * repeats + k] is the k-th round of rows[i] rows, as the host sees it. scratch: a request of its own slot, of
+ * ns[i * repeats + k] is the k-th round of rows[i] rows, on the device's clock. scratch: a request of its own slot, of
  * which the prompt is read first; it needs a script of at least the most rows - 1, and the script drafter in the round
  * meanwhile (round_set_drafter). It is put back after each round. Nothing else may be in flight. */
 int round_time_rows(round_loop *r, sequence *scratch, const int *rows, int count, int repeats, double *ns,
                     foray_error *err);
-/* The same for a few row counts and about limit_ns; the medians go to the budget. */
-int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns,
-                        foray_error *err);
-/* Times rounds of the drafter of the device that is set, with 1 … most drafts in turn, after the rows have been timed:
- * what they take beyond a round of as many rows goes to the budget. scratch as above, but that it needs no script. */
-int round_measure_chain(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns,
-                        foray_error *err);
-void round_set_chain(round_loop *r, const double *extra_ns, int most); /* budget_set_chain */
+/* The same for a few numbers of rows and of requests, scratch[0 … requests), each of its own slot, in about limit_ns; the
+ * medians go to the budget. */
+int round_measure_costs(round_loop *r, sequence *const *scratch, int requests, int most_drafts,
+                        int64_t limit_ns, foray_error *err);
+/* Times rounds of the drafter of the device that is set, with 1 … most drafts and some numbers of requests in turn, after the
+ * rows have been timed: what it takes goes to the budget. scratch as above, but that they need no script. */
+int round_measure_chain(round_loop *r, sequence *const *scratch, int requests, int most_drafts,
+                        int64_t limit_ns, foray_error *err);
+/* The round's budget, for who measures and for tests. Rounds in flight go on with what they were given. */
+budget *round_edit_budget(round_loop *r);
 /* Whether the budget may probe: not while rounds are compared with each other. */
 void round_set_probing(round_loop *r, bool on);
 /* That many drafts per request from now on; -1: by cost. Returns what it was. */
 int round_set_budget(round_loop *r, int fixed);
-void round_set_costs(round_loop *r, const int *rows, const double *ns, int count); /* budget_set_costs */
 /* The drafter from now on (NULL: none). Borrowed. */
 void round_set_drafter(round_loop *r, drafter *d);
 drafter *round_get_drafter(const round_loop *r);
@@ -131,8 +132,6 @@ const round_plan *round_get_plan(const round_loop *r);
 const round_times *round_get_times(const round_loop *r);
 const route *round_get_route(const round_loop *r);
 const budget *round_get_budget(const round_loop *r);
-/* Goes on with this budget, a copy of one that the same round had. Nothing may be in flight. */
-void round_put_budget(round_loop *r, const budget *b);
 /* It has taken so long: refreshes the budget's tables. Of real rounds only, not of measuring ones. */
 void round_observe(round_loop *r, int64_t wall_ns);
 

@@ -1,19 +1,31 @@
-/* round_costs.c: what a round of so many rows costs on this machine, now: measured with real rounds.
+/* round_costs.c: what rounds cost on this machine, now: measured with real rounds.
  *
- * A scratch request on a slot of its own is run with 0, 1, 2, … drafts in turn (interleaved, so that a
- * disturbance hits all alike) and put back each time. That captures the graphs on the way.
+ * Scratch requests on slots of their own are run, so many at once and with so many drafts: a cell. Cells are run in turn
+ * (interleaved, so that a disturbance hits all alike), and what is needed most comes first: where time is short, the rest is
+ * left out. That captures the graphs on the way.
  */
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "spec/round.h"
 
-enum { MOST_REPEATS = 24, LEAST_REPEATS = 3, MOST_COUNTS = 8, PROMPT_CHUNK = 64 };
+enum { MOST_REPEATS = 24, MOST_CELLS = 64, LEAST_CELLS = 2, PROMPT_CHUNK = 64, CATCH_UP_ROWS = 24 };
 
-static int keep_wanted(void *user, const plan_member *m)
-{
-    const int *wanted = user;
-    return *wanted < m->draft.count ? *wanted : m->draft.count;
-}
+/* A kind of round: n requests, and drafts: of all of them together, or in a chain of each. */
+typedef struct {
+    int n, drafts;
+} cell;
+
+typedef struct {
+    round_loop *round;
+    sequence *const *scratch;
+    int dealt; /* members of this round that were asked how many drafts to keep */
+    cell now;
+    double catch_up_ns; /* the least that a row took which a chain owed; 0: not seen */
+} course;
+
+/* *ns < 0: there was no such round. */
+typedef int run_cell(course *c, double *ns, foray_error *err);
 
 /* As long as the device took: in a run, the host works meanwhile. */
 static double duration(const round_loop *r)
@@ -22,18 +34,33 @@ static double duration(const round_loop *r)
     return (double)(t->extended - t->drafting);
 }
 
-/* One round from the end of the prompt, plain or with the drafts that are wanted; the sequence is as before afterwards. */
-static int timed_round(round_loop *r, sequence *s, bool speculate, double *ns, foray_error *err)
+/* ---- rounds with drafts that somebody wrote down ---------------------------------------------- */
+
+/* Deals the drafts of the cell to its requests. */
+static int keep_dealt(void *user, const plan_member *m)
 {
-    s->count = s->prompt + 1;
-    s->computed = s->count - 1;
-    s->finished = SEQUENCE_RUNS;
+    course *c = user;
+    const int i = c->dealt++, wanted = c->now.drafts / c->now.n + (i < c->now.drafts % c->now.n);
+    return wanted < m->draft.count ? wanted : m->draft.count;
+}
+
+/* One round from the end of the prompts; the sequences are as before afterwards. */
+static int run_rows(course *c, double *ns, foray_error *err)
+{
+    round_loop *r = c->round;
+    int rc = 0;
+    c->dealt = 0;
     round_begin(r);
-    int rc = round_add(r, s, 1, speculate, err);
+    for (int i = 0; i < c->now.n && rc == 0; i++) {
+        sequence *s = c->scratch[i];
+        s->count = s->prompt + 1;
+        s->computed = s->count - 1;
+        s->finished = SEQUENCE_RUNS;
+        rc = round_add(r, s, 1, c->now.drafts > 0, err);
+    }
     if (rc == 0)
         rc = round_run(r, err);
-    if (rc == 0)
-        *ns = duration(r);
+    *ns = rc == 0 ? duration(r) : -1;
     return rc;
 }
 
@@ -50,114 +77,191 @@ static int read_prompt(round_loop *r, sequence *s, foray_error *err)
     return rc;
 }
 
+static int read_prompts(course *c, int n, foray_error *err)
+{
+    int rc = 0;
+    for (int i = 0; i < n && rc == 0; i++)
+        rc = read_prompt(c->round, c->scratch[i], err);
+    return rc;
+}
+
+/* ---- cells in turn --------------------------------------------------------------------------- */
+
 static int compare_double(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
+/* The first time round, which captures and touches; as many cells of *count as half the time allows. */
+static int run_first(course *c, run_cell *run, const cell *cells, int *count, int64_t limit_ns,
+                     foray_error *err)
+{
+    const int64_t start = clock_ns();
+    double ns;
+    int rc = 0, i = 0;
+    for (; i < *count && rc == 0 && (i < LEAST_CELLS || clock_ns() - start < limit_ns / 2); i++) {
+        c->now = cells[i];
+        rc = run(c, &ns, err);
+    }
+    *count = i;
+    return rc;
+}
+
+/* The median time of each cell, < 0 where there was no such round; about limit_ns in all. *count: cells for which there
+ * was time. */
+static int run_cells(course *c, run_cell *run, const cell *cells, int *count, int64_t limit_ns,
+                     double *median, foray_error *err)
+{
+    double ns[MOST_CELLS][MOST_REPEATS];
+    const int64_t start = clock_ns();
+    int repeats = 0, rc = run_first(c, run, cells, count, limit_ns, err);
+    for (int64_t took = 0; repeats < MOST_REPEATS && rc == 0; repeats++) {
+        const int64_t now = clock_ns();
+        if (repeats > 0 && now - start + took > limit_ns)
+            break;
+        for (int i = 0; i < *count && rc == 0; i++) {
+            c->now = cells[i];
+            rc = run(c, &ns[i][repeats], err);
+        }
+        took = clock_ns() - now;
+    }
+    for (int i = 0; i < *count && rc == 0; i++) {
+        qsort(ns[i], (size_t)repeats, sizeof(double), compare_double);
+        median[i] = ns[i][0] < 0 ? -1 : ns[i][repeats / 2];
+    }
+    return rc;
+}
+
+/* Numbers of requests to measure: one, as many as there can be, and powers of two between them from the largest down. */
+static int crowds_of(int requests, int *n)
+{
+    int count = 0;
+    n[count++] = 1;
+    if (requests > 1)
+        n[count++] = requests;
+    for (int i = BUDGET_CROWDS - 1; i > 0; i--)
+        if (1 << i < requests)
+            n[count++] = 1 << i;
+    return count;
+}
+
 int round_time_rows(round_loop *r, sequence *scratch, const int *rows, int count, int repeats, double *ns,
                     foray_error *err)
 {
-    int wanted = 0, rc = 0;
-    round_hooks hooks = { .user = &wanted, .keep = keep_wanted };
-    if (sequence_pending(scratch) > 1) { /* its prompt, once */
-        double ignored;
-        rc = read_prompt(r, scratch, err);
-        for (int i = 0; i < count && rc == 0; i++) { /* captures, first touches */
-            round_set_hooks(r, &hooks);
-            wanted = rows[i] - 1;
-            rc = timed_round(r, scratch, rows[i] > 1, &ignored, err);
-        }
-    }
+    course c = { .round = r, .scratch = &scratch };
+    const round_hooks hooks = { .user = &c, .keep = keep_dealt };
+    const bool fresh = sequence_pending(scratch) > 1;
+    double ignored;
+    int rc = fresh ? read_prompts(&c, 1, err) : 0;
     round_set_hooks(r, &hooks);
-    for (int k = 0; k < repeats && rc == 0; k++)
+    for (int k = fresh ? -1 : 0; k < repeats; k++) /* the first time: captures, first touches */
         for (int i = 0; i < count && rc == 0; i++) {
-            wanted = rows[i] - 1;
-            rc = timed_round(r, scratch, rows[i] > 1, &ns[i * repeats + k], err);
+            c.now = (cell) { 1, rows[i] - 1 };
+            rc = run_rows(&c, k < 0 ? &ignored : &ns[i * repeats + k], err);
         }
     round_set_hooks(r, NULL);
     return rc;
 }
 
-int round_measure_costs(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns, foray_error *err)
+int round_measure_costs(round_loop *r, sequence *const *scratch, int requests, int most_drafts,
+                        int64_t limit_ns, foray_error *err)
 {
-    static const int all[MOST_COUNTS] = { 1, 2, 3, 4, 6, 8, 12, 16 };
-    int rows[MOST_COUNTS], count = 0;
-    double first[MOST_COUNTS], ns[MOST_COUNTS * MOST_REPEATS], median[MOST_COUNTS], once = 0;
-    for (int i = 0; i < MOST_COUNTS && all[i] <= most_drafts + 1; i++)
-        rows[count++] = all[i];
-
-    int rc = round_time_rows(r, scratch, rows, count, 1, first, err);
-    for (int i = 0; i < count && rc == 0; i++)
-        once += first[i];
-    int repeats =
-        rc == 0 && once * MOST_REPEATS > (double)limit_ns ? (int)((double)limit_ns / once) : MOST_REPEATS;
-    repeats = repeats < LEAST_REPEATS ? LEAST_REPEATS : repeats;
+    static const int alone[] = { 0, 1, 2, 3, 5, 7, 11, 15 }, together[] = { 0, 1, 2, 4, 8, 16, 32 };
+    enum { ALONE = sizeof alone / sizeof *alone, TOGETHER = sizeof together / sizeof *together };
+    cell cells[MOST_CELLS];
+    double median[MOST_CELLS];
+    int n[BUDGET_CROWDS + 1], count = 0;
+    course c = { .round = r, .scratch = scratch };
+    const round_hooks hooks = { .user = &c, .keep = keep_dealt };
+    for (int i = 0, crowds = crowds_of(requests, n); i < crowds; i++)
+        for (int k = 0; k < (n[i] == 1 ? ALONE : TOGETHER); k++) {
+            const int drafts = n[i] == 1 ? alone[k] : together[k];
+            if (drafts <= n[i] * most_drafts && n[i] + drafts <= BUDGET_MAX_ROWS)
+                cells[count++] = (cell) { n[i], drafts };
+        }
+    int rc = read_prompts(&c, requests, err);
+    round_set_hooks(r, &hooks);
     if (rc == 0)
-        rc = round_time_rows(r, scratch, rows, count, repeats, ns, err);
-    for (int i = 0; i < count && rc == 0; i++) {
-        qsort(ns + i * repeats, (size_t)repeats, sizeof(double), compare_double);
-        median[i] = ns[i * repeats + repeats / 2];
+        rc = run_cells(&c, run_rows, cells, &count, limit_ns, median, err);
+    round_set_hooks(r, NULL);
+    for (int i = 0, next; i < count && rc == 0; i = next) {
+        int rows[ALONE];
+        for (next = i; next < count && cells[next].n == cells[i].n; next++)
+            rows[next - i] = cells[next].n + cells[next].drafts;
+        budget_set_costs(round_edit_budget(r), cells[i].n, rows, median + i, next - i);
     }
-    if (rc == 0)
-        round_set_costs(r, rows, median, count);
     return rc;
 }
 
-/* One round with `drafts` drafts of the round's own drafter, which goes on where the last one ended; before it, where that
- * is needed, one that gets the drafter ready. *ns < 0: it would not draft so many. */
-static int chain_round(round_loop *r, sequence *s, int drafts, double *ns, foray_error *err)
+/* ---- rounds of a chain ----------------------------------------------------------------------- */
+
+/* Who has reached the end of its text begins again. */
+static void rewind_finished(course *c)
 {
-    *ns = -1;
-    if (s->finished != SEQUENCE_RUNS || sequence_draft_room(s) <= DRAFT_MAX) {
+    for (int i = 0; i < c->now.n; i++) {
+        sequence *s = c->scratch[i];
+        if (s->finished == SEQUENCE_RUNS && sequence_draft_room(s) > DRAFT_MAX)
+            continue;
         s->count = s->prompt + 1;
         s->computed = s->prompt;
         s->finished = SEQUENCE_RUNS;
-        round_open_slot(r, s->slot);
+        round_open_slot(c->round, s->slot);
     }
-    round_set_budget(r, drafts);
-    for (int i = 0; i < 2 && *ns < 0; i++) {
+}
+
+/* One round with a chain of so many drafts for each request, which goes on where the last one ended; before it, where that
+ * is needed, one that gets the drafter ready. */
+static int run_chain(course *c, double *ns, foray_error *err)
+{
+    round_loop *r = c->round;
+    *ns = -1;
+    rewind_finished(c);
+    round_set_budget(r, c->now.drafts);
+    for (int k = 0; k < 2 && *ns < 0; k++) {
+        int rc = 0;
         round_begin(r);
-        int rc = round_add(r, s, 1, true, err);
+        for (int i = 0; i < c->now.n && rc == 0; i++)
+            rc = round_add(r, c->scratch[i], 1, true, err);
         if (rc == 0)
             rc = round_run(r, err);
         if (rc != 0)
             return rc;
-        if (round_get_plan(r)->draft_steps == drafts)
-            *ns = duration(r);
+        const round_plan *p = round_get_plan(r);
+        const round_times *t = round_get_times(r);
+        if (p->extended >= CATCH_UP_ROWS * c->now.n) {
+            const double each = (double)(t->extended - t->committed) / p->extended;
+            c->catch_up_ns = c->catch_up_ns == 0 || each < c->catch_up_ns ? each : c->catch_up_ns;
+        }
+        if (p->drafts == c->now.drafts)
+            *ns = (double)(t->drafted - t->drafting + t->extended - t->committed);
     }
     return 0;
 }
 
-int round_measure_chain(round_loop *r, sequence *scratch, int most_drafts, int64_t limit_ns, foray_error *err)
+int round_measure_chain(round_loop *r, sequence *const *scratch, int requests, int most_drafts,
+                        int64_t limit_ns, foray_error *err)
 {
-    double ns[DRAFT_MAX + 1][MOST_REPEATS], extra[DRAFT_MAX + 1], once = 0, first;
-    int rc = 0, repeats = MOST_REPEATS, fixed = round_set_budget(r, -1);
-    round_open_slot(r, scratch->slot);
-    for (int i = 0; i < 2; i++) /* captures and first touches; then how long it takes */
-        for (int k = 1; k <= most_drafts && rc == 0; k++) {
-            rc = chain_round(r, scratch, k, &first, err);
-            if (rc == 0 && first < 0)
-                most_drafts = k - 1;
-            else
-                once += i * first;
-        }
-    if (rc == 0 && once * repeats > (double)limit_ns)
-        repeats = (int)((double)limit_ns / once);
-    repeats = repeats < LEAST_REPEATS ? LEAST_REPEATS : repeats;
-    for (int i = 0; i < repeats; i++)
-        for (int k = 1; k <= most_drafts && rc == 0; k++) {
-            rc = chain_round(r, scratch, k, &ns[k][i], err);
-            if (rc == 0 && ns[k][i] < 0)
-                most_drafts = k - 1;
-        }
-    for (int k = 1; k <= most_drafts && rc == 0; k++) {
-        qsort(ns[k], (size_t)repeats, sizeof(double), compare_double);
-        extra[k] = ns[k][repeats / 2] - budget_cost_ns(round_get_budget(r), k + 1);
-    }
+    cell cells[MOST_CELLS];
+    double median[MOST_CELLS];
+    int n[BUDGET_CROWDS + 1], count = 0;
+    const int fixed = round_set_budget(r, -1);
+    course c = { .round = r, .scratch = scratch };
+    for (int i = 0; i < requests; i++)
+        round_open_slot(r, scratch[i]->slot);
+    for (int i = 0, crowds = crowds_of(requests, n); i < crowds; i++)
+        for (int k = 1; k <= most_drafts && n[i] * (1 + k) <= BUDGET_MAX_ROWS && count < MOST_CELLS; k++)
+            cells[count++] = (cell) { n[i], k };
+    int rc = run_cells(&c, run_chain, cells, &count, limit_ns, median, err);
     round_set_budget(r, fixed);
+    for (int i = 0, next; i < count && rc == 0; i = next) {
+        int most = 0;
+        for (next = i; next < count && cells[next].n == cells[i].n; next++)
+            most += most == next - i && median[next] >= 0;
+        if (most > 0)
+            budget_set_chain(round_edit_budget(r), cells[i].n, median + i, most);
+    }
     if (rc == 0)
-        round_set_chain(r, extra, most_drafts);
+        budget_set_catch_up(round_edit_budget(r), c.catch_up_ns);
     return rc;
 }

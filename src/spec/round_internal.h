@@ -40,7 +40,7 @@ struct round_loop {
     int in_flight;             /* wanted */
     ahead *ahead;              /* [slots of the cache] */
     round_counters counters;
-    int extended_before; /* rows launched by the extend of the round observed before; -1: it read a prompt */
+    int64_t extend_ns; /* of the round that was observed last */
     int wanted
         [ROUND_WANTED]; /* drafts that the last rounds would have made if the host had allowed for them */
     int wanted_at;

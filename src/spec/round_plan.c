@@ -92,6 +92,15 @@ static bool reads_prompt(const round_loop *r, const plan_member *m)
     return r->ahead[m->sequence->slot].least < m->sequence->prompt;
 }
 
+/* As long as the texts are at least. */
+static int mean_length(const round_loop *r, const round_plan *p)
+{
+    int64_t tokens = 0;
+    for (int i = 0; i < p->members; i++)
+        tokens += r->ahead[p->member[i].sequence->slot].least;
+    return p->members > 0 ? (int)(tokens / p->members) : 0;
+}
+
 int round_plan_bounds(round_loop *r, foray_error *err)
 {
     round_plan *p = round_planning(r);
@@ -103,6 +112,7 @@ int round_plan_bounds(round_loop *r, foray_error *err)
     for (int i = 0; i < p->members && p->phase == PHASE_PREFILL; i++)
         p->member[i].draft_room = 0;
     if (p->drafter) {
+        budget_set_context(&r->budget, mean_length(r, p));
         if (!drafts_on_device(p->drafter) && p->phase != PHASE_PREFILL)
             budget_offer_probe(&r->budget);
         p->estimates = r->budget;

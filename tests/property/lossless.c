@@ -144,7 +144,7 @@ static void wild_drafter(void *user, const round_plan *p, drafter **d)
     double ns[4];
     for (int i = 0; i < 4; i++)
         ns[i] = 1 + draw(a, 1000000);
-    round_set_costs(engine_round(a->engine), rows, ns, 4);
+    budget_set_costs(round_edit_budget(engine_round(a->engine)), 1, rows, ns, 4);
     round_hooks hooks = { .user = a, .eager = wild_route, .before_draft = wild_drafter };
     hooks.keep = draw(a, 2) ? wild_keep : NULL;
     round_set_hooks(engine_round(a->engine), &hooks);

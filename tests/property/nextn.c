@@ -134,7 +134,7 @@ static void wild_machine(void *user, const round_plan *p, drafter **d)
     for (int i = 0; i < 4; i++)
         ns[i] = 1 + draw(a, 1000000);
     device_set_threads(engine_device(a->engine), 1 + (int)draw(a, 2));
-    round_set_costs(engine_round(a->engine), rows, ns, 4);
+    budget_set_costs(round_edit_budget(engine_round(a->engine)), 1, rows, ns, 4);
 }
 
 static int no_row(void *user, size_t position, const float *logits)
