@@ -156,14 +156,13 @@ static void a_prompt_of_one_token_and_one_of_whole_chunks_are_read_in_the_right_
 }
 
 /* Waiting, in the middle of a prompt, decoding, ended: a release gives everything back, and the others do not notice. */
-static void a_release_at_any_moment_gives_everything_back(void **state)
+static void release_at_any_moment(const char *spec)
 {
-    (void)state;
     int32_t alone[12];
     int count;
     stack s;
     stack_open(&s, path,
-               (stack_config) { .slots = 2, .prefill_chunk = 4, .drafter = "ngram", .spec_budget = 5 });
+               (stack_config) { .slots = 2, .prefill_chunk = 4, .drafter = spec, .spec_budget = 5 });
     foray_request r = submit(&s, 9, 12);
     stack_run(&s);
     memcpy(alone, stack_tokens(&s, r, &count), sizeof alone);
@@ -196,6 +195,13 @@ static void a_release_at_any_moment_gives_everything_back(void **state)
     batch_release(s.batch, -1);
     batch_release(s.batch, INT32_MAX);
     stack_close(&s);
+}
+
+static void a_release_at_any_moment_gives_everything_back(void **state)
+{
+    (void)state;
+    release_at_any_moment("ngram");
+    release_at_any_moment("draft");
 }
 
 static void handles_are_never_used_twice(void **state)
@@ -248,12 +254,12 @@ static void a_request_that_could_never_run_is_refused(void **state)
 
 /* Runs three requests while the n-th allocation fails. Those that were in the refused round end with its error, the
  * others as if nothing had been. Returns how many failed. */
-static int run_with_failure(int n, const int32_t *expected, int waiting)
+static int run_with_failure(const char *spec, int n, const int32_t *expected, int waiting)
 {
     stack s;
     int failed = 0, count;
     stack_open(&s, path,
-               (stack_config) { .slots = 3, .prefill_chunk = 4, .drafter = "script", .spec_budget = 5 });
+               (stack_config) { .slots = 3, .prefill_chunk = 4, .drafter = spec, .spec_budget = 5 });
     foray_request r[3];
     for (int i = 0; i < 3; i++)
         r[i] = submit(&s, 9, 12);
@@ -267,7 +273,9 @@ static int run_with_failure(int n, const int32_t *expected, int waiting)
         active = batch_step(s.batch, &delivered, &count, &err);
         for (int i = 0; i < count; i++)
             if (delivered[i]->finish == FORAY_FAILED) {
-                assert_int_equal(err.code, FORAY_ENOMEM);
+                assert_int_equal(delivered[i]->error.code, FORAY_ENOMEM);
+                if (strstr(delivered[i]->error.text, "no memory for the text")) /* its own misfortune */
+                    continue;
                 assert_string_equal(delivered[i]->error.text, err.text);
                 assert_int_equal(delivered[i]->sequence->slot, -1);
                 failed++;
@@ -303,7 +311,8 @@ static void a_refused_round_ends_its_own_requests_only(void **state)
     stack_close(&s);
     for (int waiting = 0; waiting <= 12; waiting += 4)
         for (int n = 1; n <= 40; n += 1 + n / 3)
-            rounds_of_one += run_with_failure(n, expected, waiting) == 1;
+            for (int chain = 0; chain < 2; chain++)
+                rounds_of_one += run_with_failure(chain ? "draft" : "script", n, expected, waiting) == 1;
     assert_true(rounds_of_one > 0); /* reading a prompt: the others were not in it */
 }
 
