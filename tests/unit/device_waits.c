@@ -420,14 +420,14 @@ static void a_round_is_taken_while_the_next_one_runs(void **state)
 static void names_beyond_the_table_are_counted_together(void **state)
 {
     (void)state;
-    enum { NAMES = WAIT_TALLIES + 10, OWN = WAIT_TALLIES - 1 };
+    enum { NAMES = WAIT_TALLIES + 10, OWN = WAIT_TALLIES - 1, TEXT = 16 };
     static wait_sums sums;
-    static char name[NAMES][8];
+    static char name[NAMES][TEXT];
     device_wait out[WAIT_TALLIES];
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < NAMES; i++) {
-            char copy[8]; /* equal text, another address */
-            snprintf(pass ? copy : name[i], 8, "e%d", i);
+            char copy[TEXT]; /* equal text, another address */
+            snprintf(pass ? copy : name[i], TEXT, "e%d", i);
             int tally = waits_tally(&sums, "main", pass ? copy : name[i], "side");
             assert_int_equal(tally, i < OWN ? i + 1 : WAIT_TALLIES);
             waits_add(&sums, 3, tally, i % 2 ? -5 : i);
