@@ -493,8 +493,8 @@ static void list_members(const task_graph *g, size_t *first, uint32_t *list)
 
 static int join_model(task_graph *g, node *nodes, size_t count, dump_fit *fit, foray_error *err)
 {
-    join j = { .g = g, .nodes = nodes, .count = count, .turn_room = MOST_CELLS };
-    size_t rooms = g->count + 1, most = 0;
+    size_t rooms = g->count + 1, most = 0, cells = rooms * count; /* tasks and nodes are counted in 32 bits */
+    join j = { .g = g, .nodes = nodes, .count = count, .turn_room = cells < MOST_CELLS ? cells : MOST_CELLS };
     size_t *first = mem_alloc_zeroed(MEM_RECORDS, (g->replay_count + 1) * sizeof *first);
     j.stream_first = mem_alloc(MEM_RECORDS, (count + 1) * sizeof *j.stream_first);
     j.members = mem_alloc(MEM_RECORDS, rooms * sizeof *j.members);

@@ -172,7 +172,12 @@ enum { FLOW_EVENT = 1, FLOW_LAUNCH = 2 }; /* foray's event edges; Ascend's call 
 /* tid of the lane that carries a process' name and no events. */
 static const uint32_t STORE_PROCESS_TID = UINT32_MAX;
 
-enum { STORE_CHUNK_BITS = 15, STORE_CHUNK = 1 << STORE_CHUNK_BITS, STORE_MOST_LANES = 65000 };
+#ifdef FORAY_TORTURE
+enum { STORE_CHUNK_BITS = 3 }; /* so that lists cross chunks */
+#else
+enum { STORE_CHUNK_BITS = 15 };
+#endif
+enum { STORE_CHUNK = 1 << STORE_CHUNK_BITS, STORE_MOST_LANES = 65000 };
 
 typedef struct {
     names names;
