@@ -86,7 +86,7 @@ static void note_round(void *user)
     note(&x->of[WHOLE], (waiting) { .key = { .slots = p->draft_steps, .size = p->extend_launched },
                                     .live = p->rows,
                                     .eager = r->why[ROUTE_TARGET] == ROUTE_HOOK,
-                                    .us = (double)(t->returned - t->begin) / 1e3 });
+                                    .us = (double)(t->extended - t->drafting) / 1e3 });
     for (int part = 0; part < ROUTE_PARTS; part++) {
         const graph_key k = route_key(p, part, NULL);
         if (route_runs(p, part) && (r->why[part] == ROUTE_REPLAY || r->why[part] == ROUTE_HOOK))
