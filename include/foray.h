@@ -165,7 +165,7 @@ typedef int32_t foray_request; /* a handle; 0 is none */
 int foray_submit(foray_engine *engine, const foray_request_config *config, foray_request *out,
                  foray_error *err);
 
-/* Ends a request at once and frees what it holds. Its handle is dead afterwards. */
+/* Ends a request at once; its handle is dead afterwards. What it holds comes back with its last round in flight. */
 void foray_release(foray_engine *engine, foray_request request);
 
 typedef enum { FORAY_RUNNING, FORAY_STOP, FORAY_LENGTH, FORAY_FAILED } foray_finish;
@@ -182,7 +182,8 @@ typedef struct {
     foray_error error;   /* with FORAY_FAILED */
 } foray_event;
 
-/* Advances every active request by one round (or one chunk of a prompt). *events is the engine's.
+/* Advances every active request by one round (or one chunk of a prompt); the next round is under way when it returns.
+ * *events is the engine's.
  * Returns the number of requests that still run or wait, or a negative code: then the events stand, the requests
  * go on with the next step, and what failed (writing the steps file) is no longer tried. */
 int foray_step(foray_engine *engine, const foray_event **events, size_t *count, foray_error *err);
