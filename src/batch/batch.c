@@ -23,8 +23,9 @@ struct batch {
     bool had_ended[PLAN_MAX_MEMBERS]; /* members of the round retired last, for which it came in vain */
     foray_request next_handle;
     bool last_was_prefill;
-    step_record record;
-    int record_rc; /* of this step */
+    step_record record,
+        record_before; /* of the round retired last, and of the one before that somebody waited for */
+    int record_rc;     /* of this step */
     int64_t steps, idle_ns;
     /* The end of the last step: where the next one's wall starts. */
     int64_t published_ns, committed_ns, extended_ns, returned_ns;
@@ -418,7 +419,8 @@ static int retire_oldest(batch *b, bool *wanted, foray_error *err)
     const round_plan *p = round_get_plan(b->config.round);
     const round_times *t = round_get_times(b->config.round);
     *wanted = note_ended(b, p);
-    const step_record last = b->record;
+    if (!*wanted)
+        b->record_before = b->record;
     memset(&b->record, 0, sizeof b->record);
     charge_all(b, t, p->phase);
     int count = deliver(b, p);
@@ -431,7 +433,7 @@ static int retire_oldest(batch *b, bool *wanted, foray_error *err)
     if (b->config.record && b->record_rc == 0)
         b->record_rc = b->config.record(b->config.user, &b->record, err);
     if (!*wanted)
-        b->record = last;
+        b->record = b->record_before;
     return count;
 }
 

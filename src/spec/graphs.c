@@ -109,9 +109,7 @@ static int capture(graphs *g, const graph_key *k, stream *s,
                    int (*launch)(void *user, graph_family f, foray_error *err), void *user, graph **out,
                    foray_error *err)
 {
-    int rc = stream_sync(s, err); /* what is in flight may be a graph of the pool */
-    if (rc == 0)
-        rc = stream_capture_begin(s, g->pool, err);
+    int rc = stream_capture_begin(s, g->pool, err);
     if (rc != 0)
         return rc;
     rc = launch(user, k->family, err);
@@ -131,6 +129,7 @@ graph *graphs_get(graphs *g, const graph_key *k, stream *s,
     e->slots = k->slots;
     e->size = k->size;
     if (!e->graph && e->refused == ROUTE_REPLAY) {
+        stream_sync(s, NULL); /* what is in flight may be a graph of the pool */
         int64_t start = clock_fast_ns();
         int rc = capture(g, k, s, launch, user, &e->graph, &problem);
         c->capture_ns += clock_fast_ns() - start;
