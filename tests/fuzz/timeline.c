@@ -18,7 +18,7 @@
 #include "support/trace_make.h"
 #include "timeline/report.h"
 
-enum { ROOM = 1 << 15, FEW = 400, MANY = 40000 };
+enum { ROOM = 1 << 15, FEW = 400, MANY = 30000 };
 
 /* Analyses a text that may be anything; the sums hold whatever it says. */
 static void try_text(const char *text, size_t bytes, uint32_t number)

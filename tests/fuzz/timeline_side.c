@@ -16,7 +16,7 @@
 #include "support/trace_make.h"
 #include "timeline/report.h"
 
-enum { ROOM = 1 << 13, FEW = 120, MANY = 20000 };
+enum { ROOM = 1 << 13, FEW = 120, MANY = 12000 };
 
 static const char kernels[] =
     "Step Id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Dim,Input Shapes\n"
