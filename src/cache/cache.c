@@ -64,6 +64,7 @@ static int pool_create(device *d, page_pool *p, int slots, int max_length, int64
     if (!p->free_list || !p->slot)
         return fail(err, FORAY_ENOMEM, "cache %s: no memory for its page list", desc->name);
     p->free_count = p->page_count - 1;
+    p->warm = 1;
     for (int i = 0; i < p->free_count; i++)
         p->free_list[i] = p->page_count - 1 - i; /* page 1 is taken first */
     return 0;
@@ -225,6 +226,7 @@ int cache_reserve_extend(cache *c, int slot, int old_length, int new_length, for
         int want = pool_pages(&p->desc, new_length);
         for (int *held = &p->slot[slot].held; *held < want; (*held)++) {
             row[*held] = p->free_list[--p->free_count];
+            p->warm = row[*held] < p->warm ? p->warm : row[*held] + 1;
             poison_page(p, row[*held]);
         }
     }
@@ -286,7 +288,7 @@ void cache_warm(cache *c, int fresh, int ahead)
             continue;
         until += (int64_t)(WARM_BYTES / bytes);
         until = until < p->page_count ? until : p->page_count;
-        for (int64_t page = p->warm > used ? p->warm : used; page < until; page++)
+        for (int64_t page = p->warm; page < until; page++)
             for (size_t at = 0; at < bytes; at += SYSTEM_PAGE)
                 touch(p->pages + (size_t)page * bytes + at);
         p->warm = (int)until;

@@ -59,7 +59,7 @@ void cache_release(cache *c, int slot);
 
 /* Sees to it that memory stands behind the pages which a new request of `fresh` tokens (0: none) and `ahead` more
  * tokens of every slot that holds some will take (in larger steps), so that taking them costs no page fault. Changes
- * no byte. */
+ * no byte, and comes to no page that a slot holds: rounds in flight may be writing there. */
 void cache_warm(cache *c, int fresh, int ahead);
 
 /* Pages in use, over all pools: zero when every slot has been released (the leak counter). */

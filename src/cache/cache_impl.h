@@ -20,7 +20,9 @@ typedef struct {
     int32_t *free_list; /* [page_count - 1] numbers of free pages, a stack */
     slot_pages *slot;   /* [slots] */
     int page_count, free_count, stride, promised;
-    int warm; /* pages below this one have memory behind them; new pages are taken from the lowest number up */
+    /* Pages below this one have memory behind them. Those from here on were never taken: the stack gives out what came back
+     * before it goes on, from the lowest number up. */
+    int warm;
 } page_pool;
 
 struct cache {

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/rng.h"
@@ -283,6 +285,30 @@ static void warm_pages_are_as_they_were(void **state)
     cache_destroy(c);
 }
 
+/* Rounds in flight write to pages that slots hold: not even the same byte may be written there meanwhile. */
+static void warming_comes_to_no_page_that_somebody_holds(void **state)
+{
+    (void)state;
+    enum { ENTRY = 4096, PAGE_ROWS = 4, HELD = LONGEST / PAGE_ROWS };
+    pool_desc pool = fake("large", PAGE_ROWS, 1);
+    pool.entry_bytes = ENTRY;
+    cache *c;
+    assert_int_equal(cache_create(dev, &pool, 1, SLOTS, LONGEST, SLOTS * LONGEST, &c, NULL), 0);
+    assert_int_equal(cache_reserve_extend(c, 1, 0, LONGEST, NULL), 0);
+    assert_int_equal(cache_reserve_extend(c, 0, 0, LONGEST, NULL), 0);
+    cache_release(c, 1); /* so that there are fewer pages in use than the numbers of slot 0's */
+    const size_t page = ENTRY * PAGE_ROWS, system = (size_t)sysconf(_SC_PAGESIZE);
+    uintptr_t from = (uintptr_t)cache_pages(c, 0) + (size_t)cache_table(c, 0)[0] * page,
+              to = from + HELD * page;
+    from = (from + system - 1) / system * system;
+    to = to / system * system;
+    assert_int_equal(mprotect((void *)from, to - from, PROT_READ), 0);
+    cache_warm(c, LONGEST, LONGEST);
+    assert_int_equal(mprotect((void *)from, to - from, PROT_READ | PROT_WRITE), 0);
+    cache_release(c, 0);
+    cache_destroy(c);
+}
+
 static void no_request_outgrows_its_table(void **state)
 {
     (void)state;
@@ -498,6 +524,7 @@ int main(void)
         cmocka_unit_test(a_promise_needs_every_pool),
         cmocka_unit_test(a_length_that_could_never_be_is_refused_by_its_pool),
         cmocka_unit_test(warm_pages_are_as_they_were),
+        cmocka_unit_test(warming_comes_to_no_page_that_somebody_holds),
         cmocka_unit_test(no_request_outgrows_its_table),
         cmocka_unit_test(the_total_is_really_there),
         cmocka_unit_test(a_digest_sees_entries_and_no_paging),
