@@ -234,15 +234,16 @@ static int kept_drafts(const round_plan *p)
 
 /* What plain decoding would have taken for the same tokens, less what this step took. A step that looked for drafts
  * and verified none lost just the looking: the rest of it is the plain step, and its noise is no gain. Nothing is
- * claimed before a plain step's cost is known. */
+ * claimed before a plain step's cost is known, and nothing of a step that nobody waited for: plain decoding has those too. */
 static int64_t net_saved(const batch *b, const round_plan *p, const round_times *t)
 {
     const budget *known = round_get_budget(b->config.round);
-    if (p->phase != PHASE_TARGET_VERIFY || !known->measured)
+    const int requests = b->record.requests;
+    if (p->phase != PHASE_TARGET_VERIFY || requests == 0 || !known->measured)
         return 0;
     if (kept_drafts(p) == 0)
         return -(t->drafted - t->drafting);
-    double plain = budget_cost_ns(known, p->members) * delivered_tokens(b, p) / p->members;
+    double plain = budget_cost_ns(known, requests) * delivered_tokens(b, p) / requests;
     return (int64_t)plain - b->record.wall_ns;
 }
 

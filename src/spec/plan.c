@@ -70,7 +70,6 @@ void plan_give(const round_plan *p, plan_given *given)
     given->members = p->members;
     given->draft_steps = p->draft_steps;
     given->rows_launched = p->rows_launched;
-    given->speculates = p->phase == PHASE_TARGET_VERIFY;
     given->drafter = p->drafter;
     if (p->drafter)
         given->estimates = p->estimates;

@@ -74,7 +74,6 @@ typedef struct round_plan {
 typedef struct {
     int64_t round, took_ns; /* to write it */
     int32_t members, draft_steps, rows_launched;
-    bool speculates; /* somebody drafts in this round */
     drafter *drafter;
     budget estimates; /* filled where there is a drafter */
     int (*keep)(void *user, const plan_member *m);

@@ -123,6 +123,8 @@ static void note_times(round_loop *r, const plan_result *result)
     if (round_plan_of(r, r->retired)->extend_launched == 0)
         t->committed = t->extended;
     t->returned = clock_fast_ns();
+    r->extend_before_ns = r->extend_ns;
+    r->extend_ns = t->extended - t->committed;
 }
 
 int round_retire(round_loop *r, foray_error *err)
@@ -173,10 +175,8 @@ void round_observe(round_loop *r, int64_t wall_ns)
     const round_plan *p = round_get_plan(r);
     const round_times *t = round_get_times(r);
     budget *b = &r->budget;
-    const int64_t before = r->extend_ns; /* lies in this wall; that of this round in the next one's */
     const int64_t draft_ns = p->drafts > 0 ? t->drafted - t->drafting : 0;
     int runs = 0, grown = 0;
-    r->extend_ns = t->extended - t->committed;
     if (p->phase == PHASE_PREFILL)
         return;
     b->probing = p->probed;
@@ -193,7 +193,7 @@ void round_observe(round_loop *r, int64_t wall_ns)
         budget_take_probe(b, budget_round_ns(b, runs, p->rows) - budget_round_ns(b, runs, p->rows - 1));
     if (p->extended > 0 && p->extended <= grown) /* else it made rows that it owed */
         budget_observe_chain(b, runs, p->drafts, (double)(draft_ns + r->extend_ns));
-    budget_observe_round(b, runs, p->rows, (double)(wall_ns - before - draft_ns));
+    budget_observe_round(b, runs, p->rows, (double)(wall_ns - r->extend_before_ns - draft_ns));
 }
 
 /* ---- creation, costs, accessors -------------------------------------------------------------- */

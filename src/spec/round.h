@@ -132,7 +132,8 @@ const round_plan *round_get_plan(const round_loop *r);
 const round_times *round_get_times(const round_loop *r);
 const route *round_get_route(const round_loop *r);
 const budget *round_get_budget(const round_loop *r);
-/* It has taken so long: refreshes the budget's tables. Of real rounds only, not of measuring ones. */
+/* It has taken so long, from the publish before to its own: refreshes the budget's tables. Of real rounds that somebody waited
+ * for, not of measuring ones. */
 void round_observe(round_loop *r, int64_t wall_ns);
 
 /* The most rows that rounds of so many requests have when nobody reads a prompt. */

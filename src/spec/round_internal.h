@@ -40,7 +40,8 @@ struct round_loop {
     int in_flight;             /* wanted */
     ahead *ahead;              /* [slots of the cache] */
     round_counters counters;
-    int64_t extend_ns; /* of the round that was observed last */
+    /* Of the round that was retired last; of the one before it, which lies in the last one's wall. */
+    int64_t extend_ns, extend_before_ns;
     int wanted
         [ROUND_WANTED]; /* drafts that the last rounds would have made if the host had allowed for them */
     int wanted_at;

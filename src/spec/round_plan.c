@@ -101,6 +101,13 @@ static int mean_length(const round_loop *r, const round_plan *p)
     return p->members > 0 ? (int)(tokens / p->members) : 0;
 }
 
+/* Whether the round in flight may be a probe, which nobody has been told of yet: one is enough. */
+static bool probe_in_flight(round_loop *r)
+{
+    const round_plan *before = round_plan_of(r, r->launched);
+    return round_in_flight(r) > 0 && before->drafter && before->estimates.probe_allowance > 0;
+}
+
 int round_plan_bounds(round_loop *r, foray_error *err)
 {
     round_plan *p = round_planning(r);
@@ -116,6 +123,8 @@ int round_plan_bounds(round_loop *r, foray_error *err)
         if (!drafts_on_device(p->drafter) && p->phase != PHASE_PREFILL)
             budget_offer_probe(&r->budget);
         p->estimates = r->budget;
+        if (probe_in_flight(r))
+            p->estimates.probe_allowance = 0;
         if (drafts_on_device(p->drafter) && p->phase != PHASE_PREFILL)
             plan_chain(r);
     }

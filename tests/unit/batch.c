@@ -427,6 +427,37 @@ static void drafts_behind_an_end_are_not_counted_as_accepted(void **state)
     stack_close(&s);
 }
 
+/* What came of a probe is known a round later: until then it is not tried again. Drafts are too dear to be chosen. */
+static void a_probe_is_read_before_the_next_one(void **state)
+{
+    (void)state;
+    enum { TOKENS = 700 };
+    static int32_t script[TOKENS];
+    static const int rows[] = { 1, 2 };
+    static const double ns[] = { 1e6, 3e6 };
+    stack s;
+    stack_open(&s, path, (stack_config) { .context = 768, .drafter = "script" });
+    for (int i = 0; i < TOKENS; i++)
+        script[i] = 3;
+    foray_request_config c = asking(8, TOKENS);
+    c.script = script;
+    c.script_count = TOKENS;
+    c.ignore_eos = true;
+    stack_submit(&s, &c);
+    int probes = 0;
+    bool before = false;
+    for (bool goes_on = true; goes_on;) {
+        budget_set_costs(round_edit_budget(s.round), 1, rows, ns, 2);
+        goes_on = step(&s) > 0;
+        const bool probed = round_get_plan(s.round)->probed;
+        assert_false(before && probed);
+        probes += probed;
+        before = probed;
+    }
+    assert_in_range(probes, 2, 5); /* each takes 2 rounds, of .015 a round */
+    stack_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,6 +472,7 @@ int main(void)
         cmocka_unit_test(a_round_without_pages_ends_all_of_its_requests),
         cmocka_unit_test(counters_add_up_to_the_tokens),
         cmocka_unit_test(drafts_behind_an_end_are_not_counted_as_accepted),
+        cmocka_unit_test(a_probe_is_read_before_the_next_one),
     };
     return cmocka_run_group_tests(tests, make_model, NULL);
 }
