@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 /* Tokens of each request for which memory is kept ready, so that a steady step takes no page fault. */
@@ -25,7 +26,8 @@ struct batch {
     bool last_was_prefill;
     step_record record,
         record_before; /* of the round retired last, and of the one before that somebody waited for */
-    int record_rc;     /* of this step */
+    int record_rc;     /* what config.record returned, with its error, until a step has returned it */
+    foray_error record_error;
     int64_t steps, idle_ns;
     /* The end of the last step: where the next one's wall starts. */
     int64_t published_ns, committed_ns, extended_ns, returned_ns;
@@ -110,6 +112,8 @@ void batch_destroy(batch *b)
         ;
     while (b->first)
         drop(b, b->first);
+    if (b->record_rc != 0) /* no step came to say it */
+        log_warning("%s", b->record_error.text);
     mem_free(MEM_GENERAL, b, sizeof *b);
 }
 
@@ -432,7 +436,7 @@ static int retire_oldest(batch *b, bool *wanted, foray_error *err)
     let_go(b, p);
     cache_warm(b->config.cache, 0, WARM_TOKENS);
     if (b->config.record && b->record_rc == 0)
-        b->record_rc = b->config.record(b->config.user, &b->record, err);
+        b->record_rc = b->config.record(b->config.user, &b->record, &b->record_error);
     if (!*wanted)
         b->record = b->record_before;
     return count;
@@ -467,11 +471,20 @@ void batch_release(batch *b, foray_request handle)
     drain(b, NULL);
 }
 
+/* What config.record returned: said once. */
+static int report_record(batch *b, foray_error *err)
+{
+    const int rc = b->record_rc;
+    if (err)
+        *err = b->record_error;
+    b->record_rc = 0;
+    return rc;
+}
+
 int batch_step(batch *b, request *const **delivered, int *count, foray_error *err)
 {
     bool wanted = false;
     int rc = 0;
-    b->record_rc = 0;
     *delivered = b->delivered;
     *count = 0;
     while (!wanted && rc >= 0) {
@@ -487,7 +500,7 @@ int batch_step(batch *b, request *const **delivered, int *count, foray_error *er
     if (rc >= 0)
         rc = drain(b, err);
     *count = *count > 0 ? *count : 0;
-    return rc < 0 ? rc : b->record_rc != 0 ? b->record_rc : count_active(b);
+    return rc < 0 ? rc : b->record_rc != 0 ? report_record(b, err) : count_active(b);
 }
 
 const step_record *batch_last_step(const batch *b)

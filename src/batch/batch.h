@@ -23,8 +23,8 @@ typedef struct {
     round_loop *round;
     int slots; /* requests at once */
     int prefill_chunk;
-    /* Gets the record of every round, also of one that nobody waited for any more; may be NULL. What it returns, the step
-     * returns. */
+    /* Gets the record of every round that is retired, also of one that nobody waited for any more; may be NULL. What it returns,
+     * the step returns, or the next one where a release ended the round. */
     int (*record)(void *user, const step_record *s, foray_error *err);
     void *user;
 } batch_config;
@@ -41,9 +41,9 @@ int batch_submit(batch *b, request *r, foray_error *err);
 void batch_release(batch *b, foray_request handle);
 request *batch_find(const batch *b, foray_request handle); /* NULL: none */
 
-/* One step: launches what can be, and takes the result of the oldest round that somebody waits for. delivered[0 … *count): the requests that got something, valid until the next step. Returns how many
- * requests still wait or run. Where the device refused a round, its requests have ended with that error, which
- * is also in *err; the others go on. */
+/* One step: launches what can be, and takes the result of the oldest round that somebody waits for. delivered[0 … *count):
+ * the requests that got something, valid until the next step. Returns how many requests still wait or run. Where the device
+ * refused a round, its requests have ended with that error, which is also in *err; the others go on. */
 int batch_step(batch *b, request *const **delivered, int *count, foray_error *err);
 
 /* The record of the last round that somebody waited for; forward_ct 0: none yet. */

@@ -9,9 +9,9 @@
  *
  * Estimates can be wrong, so a choice is a stake: what the round loses if no draft stands. It may not exceed the credit, which
  * begins below one round's time, grows by 1 % of plain decoding and by what drafts win, up to a few rounds, and shrinks by
- * what they cost. So whatever the tables believe, speculation loses no more than that, and what a round in flight stakes. Now and then a round tries one draft more
- * than its choice, at doubling intervals and for at most 1.5 % of plain decoding, so that a class which once looked like a
- * loss can be found to pay; and after many rounds with drafts one has none, so that it is known what they are compared with.
+ * what they cost: whatever the tables believe, no more is lost, but for what a round in flight stakes. Now and then a round
+ * tries one draft more than its choice, at doubling intervals and for at most 1.5 % of plain decoding: a class which once looked
+ * like a loss can be found to pay; and after many rounds with drafts one has none: that is what they are compared with.
  * Any signal may be used under `coupled` and `target`, where a text does not depend on what is chosen. Under `exact` it must
  * not depend on how the drafts fell that it decides about: what drafters say of those is a round old, or of the text alone.
  * A drafter of the device (a chain) costs time of its own, and is left out of rounds while it does not pay: budget_chain.c.

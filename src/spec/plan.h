@@ -145,7 +145,7 @@ static inline plan_result *plan_result_of(const plan_parts *p, int64_t round)
     return &p->result[round & 1];
 }
 
-/* Who writes a field and who reads it, for the check of docs and of the device's edges. */
+/* Who writes a field and who reads it: what the edges of round_launch.c are there for. */
 typedef struct {
     const char *field, *part, *producer, *consumer;
 } plan_field;

@@ -427,6 +427,47 @@ static void drafts_behind_an_end_are_not_counted_as_accepted(void **state)
     stack_close(&s);
 }
 
+static bool disk_full;
+
+static int keep_record(void *user, const step_record *s, foray_error *err)
+{
+    *(int *)user += 1;
+    return disk_full ? (fail)(err, FORAY_EFILE, "step %d", (int)s->forward_ct) : 0;
+}
+
+/* A release ends the round in flight. What its record came to, the next step says: once. */
+static void a_record_that_could_not_be_kept_is_said(void **state)
+{
+    (void)state;
+    stack s;
+    stack_open(&s, path, (stack_config) { .context = 64 });
+    batch_destroy(s.batch);
+    int records = 0;
+    const batch_config c = { .device = s.device,
+                             .cache = s.cache,
+                             .round = s.round,
+                             .slots = 1,
+                             .prefill_chunk = 8,
+                             .record = keep_record,
+                             .user = &records };
+    assert_int_equal(batch_create(&c, &s.batch, NULL), 0);
+    const foray_request first = submit(&s, 4, 20);
+    assert_int_equal(step(&s), 1);
+    assert_int_equal(records, 1);
+    disk_full = true;
+    batch_release(s.batch, first);
+    disk_full = false;
+    assert_int_equal(records, 2);
+    submit(&s, 4, 2);
+    request *const *delivered;
+    int count;
+    foray_error err = { 0 };
+    assert_int_equal(batch_step(s.batch, &delivered, &count, &err), FORAY_EFILE);
+    assert_string_equal(err.text, "step 2");
+    assert_int_equal(step(&s), 0);
+    stack_close(&s);
+}
+
 /* What came of a probe is known a round later: until then it is not tried again. Drafts are too dear to be chosen. */
 static void a_probe_is_read_before_the_next_one(void **state)
 {
@@ -472,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_round_without_pages_ends_all_of_its_requests),
         cmocka_unit_test(counters_add_up_to_the_tokens),
         cmocka_unit_test(drafts_behind_an_end_are_not_counted_as_accepted),
+        cmocka_unit_test(a_record_that_could_not_be_kept_is_said),
         cmocka_unit_test(a_probe_is_read_before_the_next_one),
     };
     return cmocka_run_group_tests(tests, make_model, NULL);
