@@ -201,7 +201,9 @@ typedef struct {
     int64_t phases_ns[FORAY_PHASES];
     int64_t steps, drafted, accepted; /* rounds; draft tokens verified; of those, accepted */
     int64_t net_saved_ns;             /* against plain decoding, from measured costs; may be negative */
-    int64_t plain_step_ns;            /* that measured plain step */
+    int64_t
+        net_saved_error_ns; /* how far that may be off: as far as rounds lay from what was expected of them */
+    int64_t plain_step_ns;  /* that measured plain step */
     uint64_t seed;
 } foray_account;
 

@@ -28,6 +28,7 @@ struct batch {
         record_before; /* of the round retired last, and of the one before that somebody waited for */
     int record_rc;     /* what config.record returned, with its error, until a step has returned it */
     foray_error record_error;
+    int64_t saved_error_ns; /* how far its net_saved_ns may be off */
     int64_t steps, idle_ns;
     /* The end of the last step: where the next one's wall starts. */
     int64_t published_ns, committed_ns, extended_ns, returned_ns;
@@ -236,18 +237,21 @@ static int kept_drafts(const round_plan *p)
     return kept;
 }
 
-/* What plain decoding would have taken for the same tokens, less what this step took. A step that looked for drafts
- * and verified none lost just the looking: the rest of it is the plain step, and its noise is no gain. Nothing is
- * claimed before a plain step's cost is known, and nothing of a step that nobody waited for: plain decoding has those too. */
-static int64_t net_saved(const batch *b, const round_plan *p, const round_times *t)
+/* What plain decoding would have taken for the same tokens, less what this step took, and how far that may be off. A step that
+ * looked for drafts and verified none lost just the looking: the rest of it is the plain step, and its noise is no gain.
+ * Nothing is claimed before a plain step's cost is known, and nothing of a step that nobody waited for: plain decoding has
+ * those too. */
+static int64_t net_saved(const batch *b, const round_plan *p, const round_times *t, int64_t *error)
 {
     const budget *known = round_get_budget(b->config.round);
     const int requests = b->record.requests;
+    *error = 0;
     if (p->phase != PHASE_TARGET_VERIFY || requests == 0 || !known->measured)
         return 0;
     if (kept_drafts(p) == 0)
         return -(t->drafted - t->drafting);
     double plain = budget_cost_ns(known, requests) * delivered_tokens(b, p) / requests;
+    *error = (int64_t)(plain * known->spread);
     return (int64_t)plain - b->record.wall_ns;
 }
 
@@ -306,7 +310,7 @@ static void record_step(batch *b, const round_plan *p, const round_times *t)
     for (int i = 0; i < p->members; i++)
         if (!b->had_ended[i])
             record_request(&p->member[i], members_of(b)[i], &s->request[s->requests++]);
-    s->net_saved_ns = net_saved(b, p, t);
+    s->net_saved_ns = net_saved(b, p, t, &b->saved_error_ns);
 }
 
 /* Splits the step's counters over its requests. */
@@ -321,8 +325,10 @@ static void account_members(batch *b, const round_plan *p)
         a->steps++;
         a->drafted += q->draft_count;
         a->accepted += q->correct_drafts;
-        if (delivered > 0)
+        if (delivered > 0) {
             a->net_saved_ns += b->record.net_saved_ns * q->commit_len / delivered;
+            a->net_saved_error_ns += b->saved_error_ns * q->commit_len / delivered;
+        }
         a->plain_step_ns = (int64_t)budget_cost_ns(round_get_budget(b->config.round), 1);
         q++;
     }

@@ -66,6 +66,11 @@ static void put_verdict(const account *a, buf *out)
 static void put_saved(const foray_account *t, buf *out)
 {
     put_duration(out, t->net_saved_ns);
+    if (t->net_saved_error_ns > 0) {
+        buf_puts(out, " (± ");
+        put_duration(out, t->net_saved_error_ns);
+        buf_puts(out, ")");
+    }
     buf_puts(out, t->net_saved_ns < 0 ? " lost" : " saved");
 }
 
@@ -180,6 +185,7 @@ static void json_speculation(const account *a, buf *out)
     else
         buf_puts(out, ",\"num_spec_tokens\":null");
     json_number(out, ",\"net_ms_saved\":", ms(t->net_saved_ns));
+    json_number(out, ",\"net_ms_saved_error\":", ms(t->net_saved_error_ns));
     json_number(out, ",\"plain_step_ms\":", ms(t->plain_step_ns));
     buf_puts(out, ",\"verdict\":");
     buf_json_string(out, verdict.data ? verdict.data : "", verdict.len);

@@ -40,6 +40,7 @@ enum { BUDGET_PROBE_FIRST = 16, BUDGET_PROBE_LAST = 1024 };
 
 typedef struct {
     double one_row_ns; /* a plain round of one request, now */
+    double spread;     /* how far rounds lately lay from what was expected of them, as a share of it */
     float ratio[BUDGET_DEPTHS][BUDGET_CROWDS][BUDGET_COLUMNS];
     int depth;                         /* in use */
     unsigned depths_known, crowds_set; /* bits */

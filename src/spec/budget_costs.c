@@ -152,6 +152,8 @@ void budget_observe_round(budget *b, int n, int rows, double ns)
     if (kind != b->last_kind && rows != 1 << crowd)
         learn(b->ratio[b->depth][crowd], rows, seen / b->one_row_ns - ratio);
     b->last_kind = kind;
+    const double off = seen / (ratio * b->one_row_ns) - 1;
+    b->spread += LEVEL_RATE * ((off < 0 ? -off : off) - b->spread);
     b->one_row_ns += LEVEL_RATE * (seen / ratio - b->one_row_ns);
     b->plain_wait = rows > n ? b->plain_wait + 1 : 0;
     budget_settle(b, n, budget_ratio(b, n, rows));

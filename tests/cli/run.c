@@ -130,6 +130,7 @@ static void the_json_account_adds_up(void **state)
     assert_string_equal(json_string_value(json_object_get(speculation, "kind")), "ngram");
     assert_string_equal(json_string_value(json_object_get(speculation, "accept")), "coupled");
     assert_true(json_is_number(json_object_get(speculation, "net_ms_saved")));
+    assert_true(json_number_value(json_object_get(speculation, "net_ms_saved_error")) >= 0);
     assert_true(json_is_string(json_object_get(speculation, "verdict")));
     assert_int_equal(json_object_size(phases), FORAY_PHASES);
     json_object_foreach(phases, key, value) sum += json_integer_value(value);
