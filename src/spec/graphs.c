@@ -129,7 +129,6 @@ graph *graphs_get(graphs *g, const graph_key *k, stream *s,
     e->slots = k->slots;
     e->size = k->size;
     if (!e->graph && e->refused == ROUTE_REPLAY) {
-        stream_sync(s, NULL); /* what is in flight may be a graph of the pool */
         int64_t start = clock_fast_ns();
         int rc = capture(g, k, s, launch, user, &e->graph, &problem);
         c->capture_ns += clock_fast_ns() - start;

@@ -59,7 +59,8 @@ void graphs_destroy(graphs *g); /* may be NULL */
 /* Whether there can be a graph of such a size at all. */
 bool graphs_has_tier(const graph_key *k);
 /* The graph of a key, captured through `launch` on s if there is none yet; NULL, with the reason in *why, where there
- * is to be none. launch enqueues what the graph is to hold. A capture waits for what is in flight on s. */
+ * is to be none. launch enqueues what the graph is to hold. A capture waits for nothing: what
+ * is in flight goes on. */
 graph *graphs_get(graphs *g, const graph_key *k, stream *s,
                   int (*launch)(void *user, graph_family f, foray_error *err), void *user, route_reason *why);
 
