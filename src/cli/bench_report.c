@@ -115,7 +115,9 @@ static void put_rounds(const bench_account *a, buf *out)
     buf_printf(out, "not counted: %d rounds that warmed up, %d that read prompts", a->warm_steps,
                a->prompt_steps);
     if (a->unseen > 0)
-        buf_printf(out, ", %d beyond what is kept", a->unseen);
+        buf_printf(out,
+                   ", %d without a record: in vain for requests that had just ended, or more than are kept",
+                   a->unseen);
     buf_puts(out, "\n");
 }
 

@@ -47,7 +47,7 @@ typedef struct {
     int requests, reps, tokens, settings, blocks_done, blocks_all;
     budget opened, budget[MOST_SETTINGS]; /* as the engine came up; as each setting left it */
     class_times *of;                      /* [KINDS] */
-    bench_answer *plain, *answer;         /* [MOST_AT_ONCE] */
+    bench_answer *answer;                 /* [MOST_SETTINGS][MOST_AT_ONCE] of the block */
     int32_t ids[MOST_AT_ONCE][BENCH_MOST_PROMPT];
     /* The run in progress. */
     int64_t last, wall_ns, tokens_made, drafts, members;
@@ -83,21 +83,30 @@ static void use_setting(table *t, int setting)
     *round_edit_budget(t->round) = t->budget[setting];
 }
 
-static int run_setting(table *t, int setting, const foray_request_config *c, bench_answer *out)
+static bench_answer *answers_of(const table *t, int setting)
+{
+    return t->answer + (size_t)setting * MOST_AT_ONCE;
+}
+
+static int run_setting(table *t, int setting, const foray_request_config *c)
 {
     t->wall_ns = t->tokens_made = t->drafts = t->members = 0;
     use_setting(t, setting);
-    int rc = bench_run_batch(t->engine, c, t->requests, out, t->requests, note_step, t, t->err);
+    int rc =
+        bench_run_batch(t->engine, c, t->requests, answers_of(t, setting), t->requests, note_step, t, t->err);
     t->budget[setting] = *round_get_budget(t->round);
     return rc;
 }
 
+/* Whether all settings gave the texts of plain decoding. */
 static bool same_texts(const table *t)
 {
-    for (int i = 0; i < t->requests; i++)
-        if (t->plain[i].count != t->answer[i].count ||
-            memcmp(t->plain[i].tokens, t->answer[i].tokens, sizeof(int32_t) * (size_t)t->plain[i].count) != 0)
-            return false;
+    for (int s = PLAIN + 1; s < t->settings; s++)
+        for (int i = 0; i < t->requests; i++) {
+            const bench_answer *a = &answers_of(t, PLAIN)[i], *b = &answers_of(t, s)[i];
+            if (a->count != b->count || memcmp(a->tokens, b->tokens, sizeof(int32_t) * (size_t)a->count) != 0)
+                return false;
+        }
     return true;
 }
 
@@ -123,31 +132,31 @@ static int encode_block(table *t, int kind, int number, foray_request_config *c)
     return 0;
 }
 
-/* All settings on the same prompts; the first to run is another one each time. */
+/* All settings on the same prompts; the first to run is another one each time. A block whose answers end with their first
+ * tokens has nothing to time. */
 static int run_block(table *t, int kind, int number, int turn, bool counts)
 {
     foray_request_config c[MOST_AT_ONCE];
     class_times *k = &t->of[kind];
     double ms[MOST_SETTINGS];
-    bool same = true;
+    int64_t drafts = 0, members = 0;
+    bool timed = true;
     int rc = encode_block(t, kind, number, c);
-    if (rc == 0) /* what the texts are, and whether there are rounds to time */
-        rc = run_setting(t, PLAIN, c, t->plain);
-    if (rc != 0 || t->tokens_made == 0)
-        return rc;
     for (int i = 0; i < t->settings && rc == 0; i++) {
-        int setting = (turn + i) % t->settings;
-        rc = run_setting(t, setting, c, t->answer);
-        ms[setting] = (double)t->wall_ns / 1e6 / (double)t->tokens_made;
-        same = same && same_texts(t);
-        k->drafts += setting == AUTO && counts ? t->drafts : 0;
-        k->members += setting == AUTO && counts ? t->members : 0;
+        const int setting = (turn + i) % t->settings;
+        rc = run_setting(t, setting, c);
+        timed = timed && t->tokens_made > 0;
+        ms[setting] = timed ? (double)t->wall_ns / 1e6 / (double)t->tokens_made : 0;
+        drafts += setting == AUTO ? t->drafts : 0;
+        members += setting == AUTO ? t->members : 0;
     }
-    if (rc != 0 || !counts)
+    if (rc != 0 || !counts || !timed)
         return rc;
     for (int i = 0; i < t->settings; i++)
         k->ms[i][k->blocks] = ms[i];
-    k->same += same;
+    k->drafts += drafts;
+    k->members += members;
+    k->same += same_texts(t);
     k->half[k->blocks++] = number % HALVES;
     terminal_progress(NULL, "speed table", (uint64_t)++t->blocks_done, (uint64_t)t->blocks_all);
     return 0;
@@ -328,7 +337,8 @@ static void put_verdict(const table *t, int classes, buf *out)
 
 int bench_table(const options *base, buf *out, foray_error *err)
 {
-    const size_t bytes = KINDS * sizeof(class_times), answers = 2 * MOST_AT_ONCE * sizeof(bench_answer);
+    const size_t bytes = KINDS * sizeof(class_times),
+                 answers = (size_t)MOST_SETTINGS * MOST_AT_ONCE * sizeof(bench_answer);
     buf path = { 0 };
     table *t = mem_alloc_zeroed(MEM_GENERAL, sizeof *t);
     if (!t)
@@ -336,21 +346,20 @@ int bench_table(const options *base, buf *out, foray_error *err)
     t->base = base;
     t->err = err;
     t->of = mem_alloc_zeroed(MEM_GENERAL, bytes);
-    t->plain = mem_alloc(MEM_GENERAL, answers);
-    int rc = t->of && t->plain ? read_options(t) : fail(err, FORAY_ENOMEM, "bench: no memory");
+    t->answer = mem_alloc(MEM_GENERAL, answers);
+    int rc = t->of && t->answer ? read_options(t) : fail(err, FORAY_ENOMEM, "bench: no memory");
     if (rc == 0)
         rc = model_path_find(
             options_has(base, OPT_MODEL) ? options_string(base, OPT_MODEL) : MODEL_PATH_DEFAULT, &path, err);
     const bool one = options_has(base, OPT_REQUESTS);
     const int batches = one ? 1 : BATCHES;
     t->blocks_all = batches * t->reps * EACH * KINDS;
-    t->answer = t->plain ? t->plain + MOST_AT_ONCE : NULL;
     for (int i = 0; i < batches && rc == 0; i++)
         rc = run_requests(t, path.data, one ? options_int(base, OPT_REQUESTS) : BATCH[i], out);
     if (rc == 0)
         put_verdict(t, batches * KINDS, out);
     buf_free(&path);
-    mem_free(MEM_GENERAL, t->plain, answers);
+    mem_free(MEM_GENERAL, t->answer, answers);
     mem_free(MEM_GENERAL, t->of, bytes);
     mem_free(MEM_GENERAL, t, sizeof *t);
     return rc;

@@ -3,15 +3,39 @@
  * Scratch requests are real ones: same rounds, same graphs, same sampler; only their drafts come from a script and
  * they are put back after every round.
  */
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "engine/engine.h"
 #include "engine/score.h"
 
-/* Time for measuring costs at start, and the context they are measured at. */
+/* Time for measuring costs at start, and the context that they are measured at; the least for rounds of rows. */
 static const int64_t COST_NS = 400000000;
-enum { COST_DEPTH = 32 };
+enum { COST_DEPTH = 256, ROWS_DEPTH = 32 };
+
+/* Every byte of the slot's pages near 0x3e: as f32, f16, e4m3, e2m1 and powers of two alike these are ordinary numbers. All
+ * pages of a pool are alike. */
+static void fill_slot(foray_engine *e, int slot, int length)
+{
+    cache *c = e->cache;
+    for (int pool = 0; pool < cache_pools(c); pool++) {
+        const pool_desc *p = cache_pool(c, pool);
+        const int32_t *table = cache_table(c, pool) + (size_t)slot * (size_t)cache_table_stride(c, pool);
+        const size_t bytes = pool_page_bytes(p);
+        for (int i = 0; i < pool_pages(p, length); i++) {
+            uint8_t *page = cache_pages(c, pool) + (size_t)table[i] * bytes;
+            const uint8_t *first = cache_pages(c, pool) + (size_t)table[0] * bytes;
+            uint32_t *words = (uint32_t *)(void *)page;
+            for (size_t k = 0; i == 0 && k < bytes / sizeof *words; k++)
+                words[k] =
+                    0x3e3e3e3e + (rng_philox((uint32_t)k, (uint32_t)pool, 0, 0, 1, 1).word[0] & 0x01010101);
+            if (i > 0)
+                memcpy(page, first, bytes);
+        }
+    }
+}
 
 typedef struct {
     request *request[PLAN_MAX_MEMBERS];
@@ -75,6 +99,20 @@ static int scratch_open(foray_engine *e, int depth, int requests, scratch *s, fo
     return rc;
 }
 
+/* As if the prompts had been read: what is in the cache changes no cost. */
+static int scratch_fill(foray_engine *e, scratch *s, foray_error *err)
+{
+    int rc = 0;
+    for (int i = 0; i < s->count && rc == 0; i++) {
+        sequence *q = s->sequence[i];
+        rc = cache_reserve_extend(e->cache, q->slot, 0, q->prompt, err);
+        if (rc == 0)
+            fill_slot(e, q->slot, q->prompt);
+        q->computed = q->prompt;
+    }
+    return rc;
+}
+
 int engine_measure_costs(foray_engine *e, foray_error *err)
 {
     scratch s;
@@ -84,7 +122,9 @@ int engine_measure_costs(foray_engine *e, foray_error *err)
     int rc = scratch_open(e, depth < COST_DEPTH ? depth : COST_DEPTH, e->slots, &s, err);
     if (rc != 0)
         return rc;
-    rc = round_measure_costs(e->round, s.sequence, e->slots, e->config.spec_tokens, COST_NS, err);
+    rc = scratch_fill(e, &s, err);
+    if (rc == 0)
+        rc = round_measure_costs(e->round, s.sequence, e->slots, e->config.spec_tokens, COST_NS, err);
     if (rc == 0 && !e->drafter->propose && depth > DRAFT_MAX) {
         round_set_drafter(e->round, e->drafter);
         rc = round_measure_chain(e->round, s.sequence, e->slots, e->config.spec_tokens, COST_NS, err);
@@ -97,7 +137,7 @@ int engine_time_rows(foray_engine *e, int depth, const int *rows, int count, int
                      foray_error *err)
 {
     scratch s;
-    depth = depth < COST_DEPTH ? COST_DEPTH : depth;
+    depth = depth < ROWS_DEPTH ? ROWS_DEPTH : depth;
     for (int i = 0; i < count; i++)
         if (rows[i] < 1 || rows[i] > e->config.spec_tokens + 1 || depth + rows[i] >= e->context)
             return fail(err, FORAY_ELIMIT,
@@ -156,25 +196,6 @@ int engine_time_prefill(foray_engine *e, int depth, int n, double *ns, double *p
     return rc;
 }
 
-/* Every byte of the slot's pages near 0x3e: as f32, f16, e4m3, e2m1 and powers of two alike these are ordinary numbers. */
-static void fill_slot(foray_engine *e, int length)
-{
-    cache *c = e->cache;
-    for (int pool = 0; pool < cache_pools(c); pool++) {
-        const pool_desc *p = cache_pool(c, pool);
-        const int32_t *table = cache_table(c, pool) + (size_t)e->slots * (size_t)cache_table_stride(c, pool);
-        size_t words = pool_page_bytes(p) / sizeof(uint32_t);
-        for (int i = 0; i < pool_pages(p, length); i++) {
-            uint32_t *page =
-                (uint32_t *)(void *)(cache_pages(c, pool) + (size_t)table[i] * pool_page_bytes(p));
-            for (size_t k = 0; k < words; k++)
-                page[k] =
-                    0x3e3e3e3e +
-                    (rng_philox((uint32_t)k, (uint32_t)i, (uint32_t)pool, 0, 1, 1).word[0] & 0x01010101);
-        }
-    }
-}
-
 static int time_row(foray_engine *e, int position, double *ns, foray_error *err)
 {
     pass *p = round_pass(e->round);
@@ -207,7 +228,7 @@ int engine_time_depths(foray_engine *e, const int *depth, int count, int repeats
     }
     int rc = cache_reserve_extend(e->cache, e->slots, 0, most, err);
     if (rc == 0)
-        fill_slot(e, most);
+        fill_slot(e, e->slots, most);
     for (int k = -1; k < repeats; k++) /* the first time does not count */
         for (int i = 0; i < count && rc == 0; i++) {
             double once;

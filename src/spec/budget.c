@@ -13,8 +13,8 @@ static const float SURVIVAL_DECAY = .98F; /* per observation of a class: the las
 static const double FIRST_CREDIT = .8, MOST_CREDIT = 3, GROWTH = .01, PROBE_SHARE = .015;
 /* A draft that stands is a surprise where it was believed to less often than this. */
 static const double SURPRISING = .4;
-/* After so many rounds with drafts one without, so that it is known what they are compared with. */
-enum { PLAIN_EVERY = 128 };
+/* Rounds without drafts, among others, that show what these are compared with may take such a share of what drafts win. */
+static const double PLAIN_SHARE = .003;
 
 void budget_init(budget *b, int fixed)
 {
@@ -115,6 +115,11 @@ void budget_take_probe(budget *b, double extra_ns)
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
+bool budget_plain_due(const budget *b, double advantage)
+{
+    return !b->no_probes && b->plain_wait * PLAIN_SHARE >= advantage;
+}
+
 /* Adds drafts in order of their chance to stand and remembers the best stop that the credit covers. */
 static void choose_by_cost(const budget *b, const draft *drafts, int n, int max_rows, int *keep)
 {
@@ -146,6 +151,8 @@ static void choose_by_cost(const budget *b, const draft *drafts, int n, int max_
         }
     }
     memset(keep, 0, sizeof *keep * (size_t)n);
+    if (best_steps > 0 && budget_plain_due(b, best * plain / n - 1))
+        return;
     for (int i = 0; i < best_steps; i++)
         keep[order[i]]++;
 }
@@ -185,10 +192,6 @@ bool budget_choose(const budget *b, const draft *drafts, int n, int max_rows, in
     max_rows = max_rows < BUDGET_MAX_ROWS ? max_rows : BUDGET_MAX_ROWS;
     if (b->fixed >= 0) {
         choose_fixed(drafts, n, b->fixed, max_rows - n, keep);
-        return false;
-    }
-    if (b->plain_wait >= PLAIN_EVERY && !b->no_probes) {
-        memset(keep, 0, sizeof *keep * (size_t)n);
         return false;
     }
     choose_by_cost(b, drafts, n, max_rows, keep);

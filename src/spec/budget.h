@@ -1,7 +1,7 @@
 /* budget.h: how many drafts are worth verifying, from measured costs: including none.
  *
- * Two kinds of tables. Cost (budget_costs.c): what a round of n requests and r rows takes, as a ratio to a plain round of one
- * request, by n and by how long the texts are; measured at start and refreshed by every round. The time of that plain
+ * Two kinds of tables. Cost (budget_costs.c): what a round of n requests and r rows takes, as a ratio to a plain round of about
+ * as many requests, by how long the texts are; measured at start and refreshed by every round. The time of that plain
  * round drifts with the machine and is kept apart. Survival: how often the j-th draft stands if those before it did,
  * per drafter signal. A choice maximises expected tokens per time.
  *
@@ -11,7 +11,7 @@
  * begins below one round's time, grows by 1 % of plain decoding and by what drafts win, up to a few rounds, and shrinks by
  * what they cost: whatever the tables believe, no more is lost, but for what a round in flight stakes. Now and then a round
  * tries one draft more than its choice, at doubling intervals and for at most 1.5 % of plain decoding: a class which once looked
- * like a loss can be found to pay; and after many rounds with drafts one has none: that is what they are compared with.
+ * like a loss can be found to pay; and among rounds with drafts one has none now and then: that is what they are compared with.
  * Any signal may be used under `coupled` and `target`, where a text does not depend on what is chosen. Under `exact` it must
  * not depend on how the drafts fell that it decides about: what drafters say of those is a round old, or of the text alone.
  * A drafter of the device (a chain) costs time of its own, and is left out of rounds while it does not pay: budget_chain.c.
@@ -39,13 +39,14 @@ enum { BUDGET_PROBE_FIRST = 16, BUDGET_PROBE_LAST = 1024 };
 #endif
 
 typedef struct {
-    double one_row_ns; /* a plain round of one request, now */
-    double spread;     /* how far rounds lately lay from what was expected of them, as a share of it */
-    float ratio[BUDGET_DEPTHS][BUDGET_CROWDS][BUDGET_COLUMNS];
-    int depth;                         /* in use */
-    unsigned depths_known, crowds_set; /* bits */
+    double plain_ns[BUDGET_CROWDS]; /* a plain round of the whole crowd, now */
+    double spread; /* how far rounds lately lay from what was expected of them, as a share of it */
+    float ratio[BUDGET_DEPTHS][BUDGET_CROWDS][BUDGET_COLUMNS]; /* to that */
+    float plain_doubt[BUDGET_CROWDS],
+        doubt[BUDGET_CROWDS][BUDGET_COLUMNS]; /* variances of logarithms of those */
+    int depth;                                /* in use */
+    unsigned depths_known, crowds_set;        /* bits */
     bool measured;
-    int last_kind; /* requests and rows of the round that was observed last */
 
     /* Survival per signal and position: decayed counts of tries and successes; and of first drafts, what was believed
      * of them before anything was seen and what came. */
@@ -55,7 +56,7 @@ typedef struct {
     /* Credit and probes, in plain rounds of as many requests. */
     double credit, probe_spent, rounds;
     int won;                        /* of the round that is being observed: drafts that stood */
-    double chained;                 /* and what a chain took in it, as a ratio to one_row_ns */
+    double chained;                 /* and what a chain took in it, as a ratio to plain_ns */
     int requests;                   /* of the last round that decoded */
     int plain_wait;                 /* rounds since one without drafts */
     int probe_wait, probe_interval; /* rounds since the last probe, rounds to wait */
@@ -86,7 +87,7 @@ void budget_set_context(budget *b, int tokens);
 /* Expected time of a plain round of n requests; of one with more rows. */
 double budget_cost_ns(const budget *b, int n);
 double budget_round_ns(const budget *b, int n, int rows);
-double budget_ratio(const budget *b, int n, int rows); /* the same to a plain round of one request */
+double budget_ratio(const budget *b, int n, int rows); /* the same to a plain round of n's whole crowd */
 /* The chance that draft j (from 0) stands if those before it did. */
 double budget_survival(const budget *b, int signal, int j);
 
@@ -134,6 +135,9 @@ double budget_credible(double seen, double expected);
 void budget_settle(budget *b, int n, double ratio);
 /* What such a round loses if no draft stands, in plain rounds. */
 double budget_stake(const budget *b, int n, double ratio);
+/* Whether the next round should have no drafts, so that it is seen what they are compared with: the sooner, the less they
+ * promise beyond it. */
+bool budget_plain_due(const budget *b, double advantage);
 /* Takes what must be spent before anything can be won, in plain rounds, if the credit covers it or there is as much as there
  * can be. */
 bool budget_invest(budget *b, double rounds);

@@ -19,20 +19,19 @@ void budget_set_chain(budget *b, int n, const double *ns, int most)
     b->chains_set = n == 1 ? 1 : b->chains_set | 1u << crowd;
     for (int k = 1; k <= most; k++) {
         float *chain = &b->chain[crowd][k];
-        *chain = (float)(ns[k - 1] > 0 ? ns[k - 1] / b->one_row_ns : 0);
+        *chain = (float)(ns[k - 1] > 0 ? ns[k - 1] / b->plain_ns[crowd] : 0);
         if (*chain < chain[-1] && k > 1) /* more drafts are never cheaper: that was noise */
             *chain = chain[-1];
     }
-    /* Rows of requests cost alike, so a chain's own rows do too. */
+    /* Not measured: rows of requests cost alike, so a chain's own rows do too. */
     for (int c = 0; c < BUDGET_CROWDS; c++)
-        for (int k = 1; k <= most && !(b->chains_set >> c & 1); k++)
-            b->chain[c][k] =
-                (float)(b->chain[crowd][k] * budget_ratio(b, 1 << c, 1 << c) / budget_ratio(b, n, n));
+        if (!(b->chains_set >> c & 1))
+            memcpy(b->chain[c], b->chain[crowd], sizeof b->chain[c]);
 }
 
 void budget_set_catch_up(budget *b, double ns)
 {
-    b->catch_up = ns / b->one_row_ns;
+    b->catch_up = ns / b->plain_ns[0];
 }
 
 /* What k drafts take, as a ratio to a plain round of one request. */
@@ -82,7 +81,7 @@ bool budget_wants_chain(budget *b, int n, int owed, bool may_probe)
         return true;
     if (!may_probe && n < b->requests) /* whose prompt is read decodes among the others */
         n = b->requests;
-    const double plain = budget_ratio(b, n, n), catch_up = may_probe ? owed * b->catch_up / plain : 0;
+    const double catch_up = may_probe ? owed * b->catch_up * b->plain_ns[0] / budget_cost_ns(b, n) : 0;
     const bool was_in = b->chain_in;
     b->chain_in = pays(b, n) && (was_in || budget_invest(b, catch_up));
     if (b->chain_in || !may_probe)
@@ -145,6 +144,8 @@ int budget_choose_chain(const budget *b, const int *room, const int *signal, int
             choice = k;
         }
     }
+    if (b->fixed < 0 && budget_plain_due(b, best * plain / n - 1))
+        choice = 0;
     return choice == 0 && b->chain_probe && fits > 0 ? 1 : choice;
 }
 
@@ -153,7 +154,7 @@ void budget_observe_chain(budget *b, int n, int drafts, double ns)
     if (drafts < 0 || drafts > DRAFT_MAX || n < 1 || n > BUDGET_MAX_REQUESTS || ns < 0)
         return;
     float *chain = &b->chain[budget_crowd(n)][drafts > 0 ? drafts : 1];
-    b->chained = budget_credible(ns / b->one_row_ns, (double)*chain);
+    b->chained = budget_credible(ns / b->plain_ns[budget_crowd(n)], (double)*chain);
     if (drafts > 0)
         *chain += (float)(CHAIN_RATE * (b->chained - (double)*chain));
 }

@@ -1,18 +1,28 @@
 /* budget_costs.c: what a round takes, by requests, rows and length of the texts. See budget.h.
  *
  *   column        1  2  3 … 12  14  16  20  24  32  40  48  64      rows; between two, a straight line
- *   crowd 0       ▒  ▒  ▒    ▒   ▒   ▒   …                          one request
- *   crowd c       ▒  ▒  ▒    ▒   …                                  up to 2^c requests
+ *   crowd 0       1  ▒  ▒    ▒   ▒   ▒   …                          one request
+ *   crowd 2       ▒  ▒  ▒    1   …                                  up to four: 1 is the plain round of four
  *
- * One such table per depth. A depth that is new begins as a copy of the one before: texts grow.
+ * One such table of ratios per depth; a depth that is new begins as a copy of the one before, for texts grow. Beside it the
+ * time of each crowd's plain round.
+ *
+ * A round that takes longer than expected says that the machine is slower, or that its kind costs more: the surprise is
+ * shared out by how uncertain each of the two is. The machine is known from plain rounds alone, and less with every round
+ * since the last one. Kinds of about as many rows learn together.
  */
 #include <string.h>
 
+#include "kernel/ref/vmath.h"
 #include "spec/budget.h"
 
 static const int COLUMN[BUDGET_COLUMNS] = { 1,  2,  3,  4,  5,  6,  7,  8,  9,  10,
                                             11, 12, 14, 16, 20, 24, 32, 40, 48, 64 };
-static const double LEVEL_RATE = .10, RATIO_RATE = .05;
+/* Variances of logarithms: of one round; of what was measured at start, for kinds and for plain rounds; the least that a kind is
+ * ever known to; and by how much the machine changes from one round to the next. */
+static const double NOISE = .05 * .05, AT_START = .10 * .10, PLAIN_AT_START = .04 * .04, KNOWN = .02 * .02,
+                    DRIFT = .01 * .01;
+static const double SPREAD_RATE = .10;
 static const double MOST_SURPRISE = 1.5;
 enum { FIRST_DEPTH = 256, DEPTH_STEP = 4 };
 
@@ -34,7 +44,7 @@ static int column_of(int rows, double *part)
     return i;
 }
 
-static double ratio_of(const float *row, int rows)
+static double at_rows(const float *row, int rows)
 {
     double part;
     int i = column_of(rows, &part);
@@ -43,12 +53,12 @@ static double ratio_of(const float *row, int rows)
 
 double budget_ratio(const budget *b, int n, int rows)
 {
-    return ratio_of(b->ratio[b->depth][budget_crowd(n)], rows);
+    return at_rows(b->ratio[b->depth][budget_crowd(n)], rows);
 }
 
 double budget_round_ns(const budget *b, int n, int rows)
 {
-    return b->one_row_ns * budget_ratio(b, n, rows);
+    return b->plain_ns[budget_crowd(n)] * budget_ratio(b, n, rows);
 }
 
 double budget_cost_ns(const budget *b, int n)
@@ -56,7 +66,7 @@ double budget_cost_ns(const budget *b, int n)
     return budget_round_ns(b, n, n);
 }
 
-/* The measured cost at so many rows; beyond the last one it goes on as steeply as before it. */
+/* The measured time at so many rows; beyond the last one it goes on as steeply as before it. */
 static double measured(const int *rows, const double *ns, int count, int at)
 {
     int i = 0;
@@ -67,46 +77,54 @@ static double measured(const int *rows, const double *ns, int count, int at)
     return ns[i] + (ns[i + 1] - ns[i]) * (at - rows[i]) / (rows[i + 1] - rows[i]);
 }
 
-/* More rows are never cheaper: that was noise. */
-static void make_monotonic(float *row)
+/* Times by column become a crowd's table. More rows are never cheaper: that was noise. */
+static void set_crowd(budget *b, int crowd, double *ns)
 {
+    int whole = 0;
     for (int i = 1; i < BUDGET_COLUMNS; i++)
-        row[i] = row[i] < row[i - 1] ? row[i - 1] : row[i];
+        ns[i] = ns[i] < ns[i - 1] ? ns[i - 1] : ns[i];
+    while (COLUMN[whole] < 1 << crowd)
+        whole++;
+    b->plain_ns[crowd] = ns[whole] > 1 ? ns[whole] : 1;
+    b->plain_doubt[crowd] = (float)PLAIN_AT_START;
+    for (int i = 0; i < BUDGET_COLUMNS; i++) {
+        b->ratio[0][crowd][i] = (float)(ns[i] / b->plain_ns[crowd]);
+        b->doubt[crowd][i] = i == whole ? 0 : (float)AT_START;
+    }
 }
 
-/* A crowd that was not measured: one request's rows, and what each further request adds to them. */
-static void fill_crowd(budget *b, int crowd, double adds)
+/* Times of a crowd that was not measured: one request's rows, and what each further request adds to them. */
+static void follow(const budget *b, int crowd, double adds, double *ns)
 {
-    float *row = b->ratio[0][crowd];
     for (int i = 0; i < BUDGET_COLUMNS; i++) {
         int requests = COLUMN[i] < 1 << crowd ? COLUMN[i] : 1 << crowd;
-        row[i] = b->ratio[0][0][i] + (float)(adds * (requests - 1));
+        ns[i] = b->plain_ns[0] * (double)b->ratio[0][0][i] + adds * (requests - 1);
     }
-    make_monotonic(row);
 }
 
 void budget_set_costs(budget *b, int n, const int *rows, const double *ns, int count)
 {
     const int crowd = budget_crowd(n);
-    float *row = b->ratio[0][crowd];
-    if (n == 1) {
-        b->one_row_ns = ns[0] > 1 ? ns[0] : 1;
-        b->measured = true;
-        b->crowds_set = 0;
-    }
-    const double alone = b->ratio[0][0][0] * ratio_of(b->ratio[0][0], n);
-    const double adds = n > 1 ? (ns[0] / b->one_row_ns - alone) / (n - 1) : 0;
-    fill_crowd(b, crowd, adds); /* what is below the first measured one */
-    for (int i = 0; i < BUDGET_COLUMNS; i++)
-        if (COLUMN[i] >= n)
-            row[i] = (float)(measured(rows, ns, count, COLUMN[i]) / b->one_row_ns);
-    make_monotonic(row);
-    b->crowds_set |= 1u << crowd;
-    for (int c = 1; c < BUDGET_CROWDS; c++)
-        if (!(b->crowds_set >> c & 1))
-            fill_crowd(b, c, adds);
+    double by_column[BUDGET_COLUMNS], adds = 0;
     b->depth = 0;
     b->depths_known = 1;
+    if (n == 1) {
+        b->measured = true;
+        b->crowds_set = 0;
+    } else {
+        adds = (ns[0] - b->plain_ns[0] * at_rows(b->ratio[0][0], n)) / (n - 1);
+        follow(b, crowd, adds, by_column); /* what is below the first measured one */
+    }
+    for (int i = 0; i < BUDGET_COLUMNS; i++)
+        if (COLUMN[i] >= n)
+            by_column[i] = measured(rows, ns, count, COLUMN[i]);
+    set_crowd(b, crowd, by_column);
+    b->crowds_set |= 1u << crowd;
+    for (int c = 1; c < BUDGET_CROWDS; c++)
+        if (!(b->crowds_set >> c & 1)) {
+            follow(b, c, adds, by_column);
+            set_crowd(b, c, by_column);
+        }
 }
 
 void budget_set_context(budget *b, int tokens)
@@ -127,34 +145,56 @@ double budget_credible(double seen, double expected)
     return seen < least ? least : seen > most ? most : seen;
 }
 
-static void learn(float *row, int rows, double surprise)
+/* How much a column learns from a round of so many rows: all of it at those, nothing at half or twice as many. */
+static double nearness(int column, int rows)
 {
-    double part;
-    const int i = column_of(rows, &part);
-    row[i] += (float)(RATIO_RATE * (1 - part) * surprise);
-    row[i] = row[i] < 1 ? 1 : row[i];
-    if (part > 0)
-        row[i + 1] += (float)(RATIO_RATE * part * surprise);
+    const int more = column > rows ? column : rows, fewer = column > rows ? rows : column;
+    return more < 2 * fewer ? 2 - (double)more / fewer : 0;
+}
+
+/* The kind of n requests and so many rows cost `surprise` more, in logarithms, than expected; doubt: of the machine and of
+ * the round. */
+static void learn(budget *b, int n, int rows, double surprise, double doubt)
+{
+    const int crowd = budget_crowd(n);
+    float *ratio = b->ratio[b->depth][crowd], *own = b->doubt[crowd];
+    for (int i = 0; i < BUDGET_COLUMNS; i++) {
+        const double share = own[i] / (own[i] + doubt) * nearness(COLUMN[i], rows);
+        const bool plain = COLUMN[i] <= 1 << crowd; /* a number of requests that decode */
+        if (share == 0 || plain != (rows <= 1 << crowd))
+            continue;
+        ratio[i] *= vmath_exp((float)(share * surprise));
+        own[i] *= (float)(1 - share);
+        own[i] = own[i] > KNOWN ? own[i] : (float)KNOWN;
+    }
+    for (int i = 1; i < BUDGET_COLUMNS; i++)
+        ratio[i] = ratio[i] < ratio[i - 1] ? ratio[i - 1] : ratio[i];
 }
 
 void budget_observe_round(budget *b, int n, int rows, double ns)
 {
     if (n < 1 || n > BUDGET_MAX_REQUESTS || rows < n || rows > BUDGET_MAX_ROWS || ns <= 0)
         return;
+    const int crowd = budget_crowd(n);
     if (!b->measured) {
-        b->one_row_ns = ns / budget_ratio(b, n, rows);
+        for (int c = 0; c < BUDGET_CROWDS; c++)
+            b->plain_ns[c] *= ns / budget_round_ns(b, n, rows);
         b->measured = true;
     }
-    const int crowd = budget_crowd(n), kind = crowd * (BUDGET_MAX_ROWS + 1) + rows;
-    const double ratio = budget_ratio(b, n, rows), seen = budget_credible(ns, ratio * b->one_row_ns);
-    /* A ratio learns where the round before was of another kind: from rounds of one kind alone it could not be told from
-     * the level, and both would wander. The plain round of a whole crowd is what its others are compared with. */
-    if (kind != b->last_kind && rows != 1 << crowd)
-        learn(b->ratio[b->depth][crowd], rows, seen / b->one_row_ns - ratio);
-    b->last_kind = kind;
-    const double off = seen / (ratio * b->one_row_ns) - 1;
-    b->spread += LEVEL_RATE * ((off < 0 ? -off : off) - b->spread);
-    b->one_row_ns += LEVEL_RATE * (seen / ratio - b->one_row_ns);
+    const double expected = budget_round_ns(b, n, rows),
+                 surprise = (double)vmath_log((float)(budget_credible(ns, expected) / expected));
+    const double off = budget_credible(ns, expected) / expected - 1;
+    b->spread += SPREAD_RATE * ((off < 0 ? -off : off) - b->spread);
+    const double machine = b->plain_doubt[crowd], kind = at_rows(b->doubt[crowd], rows);
+    learn(b, n, rows, surprise, machine + NOISE);
+    const double share = machine / (machine + kind + NOISE);
+    b->plain_ns[crowd] *= (double)vmath_exp((float)(share * surprise));
+    if (rows == n)
+        b->plain_doubt[crowd] *= (float)(1 - share);
+    for (int c = 0; c < BUDGET_CROWDS; c++) {
+        const double more = b->plain_doubt[c] + DRIFT;
+        b->plain_doubt[c] = (float)(more < AT_START ? more : AT_START);
+    }
     b->plain_wait = rows > n ? b->plain_wait + 1 : 0;
     budget_settle(b, n, budget_ratio(b, n, rows));
 }

@@ -65,8 +65,8 @@ void round_set_hooks(round_loop *r, const round_hooks *hooks);
  * meanwhile (round_set_drafter). It is put back after each round. Nothing else may be in flight. */
 int round_time_rows(round_loop *r, sequence *scratch, const int *rows, int count, int repeats, double *ns,
                     foray_error *err);
-/* The same for a few numbers of rows and of requests, scratch[0 … requests), each of its own slot, in about limit_ns; the
- * medians go to the budget. */
+/* The same for a few numbers of rows and of requests, scratch[0 … requests), whose prompts have been read, each of its own slot, in about limit_ns: what
+ * they take goes to the budget. */
 int round_measure_costs(round_loop *r, sequence *const *scratch, int requests, int most_drafts,
                         int64_t limit_ns, foray_error *err);
 /* Times rounds of the drafter of the device that is set, with 1 … most drafts and some numbers of requests in turn, after the

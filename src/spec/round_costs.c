@@ -77,14 +77,6 @@ static int read_prompt(round_loop *r, sequence *s, foray_error *err)
     return rc;
 }
 
-static int read_prompts(course *c, int n, foray_error *err)
-{
-    int rc = 0;
-    for (int i = 0; i < n && rc == 0; i++)
-        rc = read_prompt(c->round, c->scratch[i], err);
-    return rc;
-}
-
 /* ---- cells in turn --------------------------------------------------------------------------- */
 
 static int compare_double(const void *a, const void *b)
@@ -108,10 +100,10 @@ static int run_first(course *c, run_cell *run, const cell *cells, int *count, in
     return rc;
 }
 
-/* The median time of each cell, < 0 where there was no such round; about limit_ns in all. *count: cells for which there
- * was time. */
+/* The lower quartile of each cell's times, for what disturbs a round only ever adds to it; < 0 where there was no such round.
+ * About limit_ns in all. *count: cells for which there was time. */
 static int run_cells(course *c, run_cell *run, const cell *cells, int *count, int64_t limit_ns,
-                     double *median, foray_error *err)
+                     double *quartile, foray_error *err)
 {
     double ns[MOST_CELLS][MOST_REPEATS];
     const int64_t start = clock_ns();
@@ -128,7 +120,7 @@ static int run_cells(course *c, run_cell *run, const cell *cells, int *count, in
     }
     for (int i = 0; i < *count && rc == 0; i++) {
         qsort(ns[i], (size_t)repeats, sizeof(double), compare_double);
-        median[i] = ns[i][0] < 0 ? -1 : ns[i][repeats / 2];
+        quartile[i] = ns[i][0] < 0 ? -1 : ns[i][repeats / 4];
     }
     return rc;
 }
@@ -153,7 +145,7 @@ int round_time_rows(round_loop *r, sequence *scratch, const int *rows, int count
     const round_hooks hooks = { .user = &c, .keep = keep_dealt };
     const bool fresh = sequence_pending(scratch) > 1;
     double ignored;
-    int rc = fresh ? read_prompts(&c, 1, err) : 0;
+    int rc = fresh ? read_prompt(r, scratch, err) : 0;
     round_set_hooks(r, &hooks);
     for (int k = fresh ? -1 : 0; k < repeats; k++) /* the first time: captures, first touches */
         for (int i = 0; i < count && rc == 0; i++) {
@@ -170,7 +162,7 @@ int round_measure_costs(round_loop *r, sequence *const *scratch, int requests, i
     static const int alone[] = { 0, 1, 2, 3, 5, 7, 11, 15 }, together[] = { 0, 1, 2, 4, 8, 16, 32 };
     enum { ALONE = sizeof alone / sizeof *alone, TOGETHER = sizeof together / sizeof *together };
     cell cells[MOST_CELLS];
-    double median[MOST_CELLS];
+    double ns[MOST_CELLS];
     int n[BUDGET_CROWDS + 1], count = 0;
     course c = { .round = r, .scratch = scratch };
     const round_hooks hooks = { .user = &c, .keep = keep_dealt };
@@ -180,16 +172,14 @@ int round_measure_costs(round_loop *r, sequence *const *scratch, int requests, i
             if (drafts <= n[i] * most_drafts && n[i] + drafts <= BUDGET_MAX_ROWS)
                 cells[count++] = (cell) { n[i], drafts };
         }
-    int rc = read_prompts(&c, requests, err);
     round_set_hooks(r, &hooks);
-    if (rc == 0)
-        rc = run_cells(&c, run_rows, cells, &count, limit_ns, median, err);
+    int rc = run_cells(&c, run_rows, cells, &count, limit_ns, ns, err);
     round_set_hooks(r, NULL);
     for (int i = 0, next; i < count && rc == 0; i = next) {
         int rows[ALONE];
         for (next = i; next < count && cells[next].n == cells[i].n; next++)
             rows[next - i] = cells[next].n + cells[next].drafts;
-        budget_set_costs(round_edit_budget(r), cells[i].n, rows, median + i, next - i);
+        budget_set_costs(round_edit_budget(r), cells[i].n, rows, ns + i, next - i);
     }
     return rc;
 }
@@ -243,7 +233,7 @@ int round_measure_chain(round_loop *r, sequence *const *scratch, int requests, i
                         int64_t limit_ns, foray_error *err)
 {
     cell cells[MOST_CELLS];
-    double median[MOST_CELLS];
+    double ns[MOST_CELLS];
     int n[BUDGET_CROWDS + 1], count = 0;
     const int fixed = round_set_budget(r, -1);
     course c = { .round = r, .scratch = scratch };
@@ -252,14 +242,14 @@ int round_measure_chain(round_loop *r, sequence *const *scratch, int requests, i
     for (int i = 0, crowds = crowds_of(requests, n); i < crowds; i++)
         for (int k = 1; k <= most_drafts && n[i] * (1 + k) <= BUDGET_MAX_ROWS && count < MOST_CELLS; k++)
             cells[count++] = (cell) { n[i], k };
-    int rc = run_cells(&c, run_chain, cells, &count, limit_ns, median, err);
+    int rc = run_cells(&c, run_chain, cells, &count, limit_ns, ns, err);
     round_set_budget(r, fixed);
     for (int i = 0, next; i < count && rc == 0; i = next) {
         int most = 0;
         for (next = i; next < count && cells[next].n == cells[i].n; next++)
-            most += most == next - i && median[next] >= 0;
+            most += most == next - i && ns[next] >= 0;
         if (most > 0)
-            budget_set_chain(round_edit_budget(r), cells[i].n, median + i, most);
+            budget_set_chain(round_edit_budget(r), cells[i].n, ns + i, most);
     }
     if (rc == 0)
         budget_set_catch_up(round_edit_budget(r), c.catch_up_ns);

@@ -121,8 +121,10 @@ static void a_drafter_that_is_always_right_stays_in(void **state)
         for (int i = 0; i < 200; i++)
             live(&m, 5, MOST);
         m.wanted = 0;
+        int all = 0;
         for (int i = 0; i < 200; i++)
-            assert_int_equal(live(&m, 5, MOST), MOST);
+            all += live(&m, 5, MOST) == MOST;
+        assert_in_range(all, 196, 200); /* now and then a plain round, to compare with */
         assert_int_equal(m.wanted, 200);
         assert_true(m.ns < m.plain_ns);
     }
@@ -138,7 +140,8 @@ static void a_drafter_that_becomes_right_comes_back(void **state)
             live(&m, 3, 0);
         for (int i = 0; i < 4000; i++)
             live(&m, 3, MOST);
-        assert_int_equal(live(&m, 3, MOST), MOST);
+        assert_true(live(&m, 3, MOST) + live(&m, 3, MOST) >=
+                    MOST); /* one of them may be plain, to compare with */
     }
 }
 
