@@ -105,19 +105,6 @@ static void drop(batch *b, request *r)
     request_free(b->config.device, r);
 }
 
-void batch_destroy(batch *b)
-{
-    if (!b)
-        return;
-    while (round_in_flight(b->config.round) > 0 && round_retire(b->config.round, NULL) == 0)
-        ;
-    while (b->first)
-        drop(b, b->first);
-    if (b->record_rc != 0) /* no step came to say it */
-        log_warning("%s", b->record_error.text);
-    mem_free(MEM_GENERAL, b, sizeof *b);
-}
-
 request *batch_find(const batch *b, foray_request handle)
 {
     for (request *r = b->first; r; r = r->next)
@@ -485,6 +472,20 @@ static int report_record(batch *b, foray_error *err)
         *err = b->record_error;
     b->record_rc = 0;
     return rc;
+}
+
+void batch_destroy(batch *b)
+{
+    if (!b)
+        return;
+    bool none;
+    while (round_in_flight(b->config.round) > 0 && retire_oldest(b, &none, NULL) >= 0)
+        ;
+    while (b->first)
+        drop(b, b->first);
+    if (b->record_rc != 0) /* no step came to say it */
+        log_warning("%s", b->record_error.text);
+    mem_free(MEM_GENERAL, b, sizeof *b);
 }
 
 int batch_step(batch *b, request *const **delivered, int *count, foray_error *err)

@@ -81,7 +81,7 @@ static void note_round(void *user)
     const route *r = round_get_route(x->round);
     const int64_t ns[ROUTE_PARTS] = { t->verified - t->packed, t->drafted - t->drafting,
                                       t->extended - t->committed };
-    if (p->phase == PHASE_PREFILL)
+    if (p->phase == PHASE_PREFILL || p->rows == 0) /* nobody was there any more */
         return;
     note(&x->of[WHOLE], (waiting) { .key = { .slots = p->draft_steps, .size = p->extend_launched },
                                     .live = p->rows,

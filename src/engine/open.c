@@ -330,8 +330,8 @@ void foray_close(foray_engine *e)
 {
     if (!e)
         return;
+    batch_destroy(e->batch); /* rounds in flight still have their records */
     engine_close_steps(e);
-    batch_destroy(e->batch);
     round_destroy(e->round);
     if (e->drafter)
         e->drafter->destroy(e->drafter);

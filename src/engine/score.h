@@ -16,7 +16,8 @@ int engine_score(foray_engine *e, const int32_t *ids, size_t n, int chunk, size_
 /* The digest of what a running request has computed so far; 0: no such request. For tests. */
 uint64_t engine_request_digest(foray_engine *e, foray_request request, int *computed);
 
-/* timing.c: rounds of rows[0 … count) rows in turn after `depth` tokens of context, `repeats` times each: ns[i *
+/* Timing: no request is active.
+ * timing.c: rounds of rows[0 … count) rows in turn after `depth` tokens of context, `repeats` times each: ns[i *
  * repeats + k]. The engine must have been opened for so many drafts (spec_tokens >= the most rows - 1). */
 int engine_time_rows(foray_engine *e, int depth, const int *rows, int count, int repeats, double *ns,
                      foray_error *err);
