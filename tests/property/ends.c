@@ -22,6 +22,7 @@ typedef struct {
     foray_request_config config;
     text whole, expected; /* of plain decoding: without that end, and with it */
     foray_request handle;
+    bool lingers; /* has ended, and a round of its is in flight */
     char shown[1024];
     size_t length;
 } job;
@@ -131,6 +132,20 @@ static int in_state(const stack *s, request_state state, bool with_slot)
     return count;
 }
 
+/* Nobody's drafter goes on behind an end, and a round of texts that had all ended computes nothing. */
+static void assert_nothing_in_vain(const stack *s)
+{
+    const round_plan *p = round_get_plan(s->round);
+    bool brought = false;
+    for (int i = 0; i < p->members; i++) {
+        if (p->member[i].finished == SEQUENCE_RUNS)
+            return;
+        brought = brought || p->member[i].committed > 0;
+    }
+    assert_int_equal(p->extended, 0);
+    assert_true(brought || p->rows == 0);
+}
+
 /* Returns how many texts ended with a round of theirs in flight. */
 static int step(stack *s)
 {
@@ -155,9 +170,13 @@ static int step(stack *s)
             }
     for (int i = 0; i < REQUESTS; i++) {
         const request *r = batch_find(s->batch, jobs[i].handle);
-        if (r && r->state == REQUEST_ENDED)
-            assert_int_equal(r->sequence->slot >= 0, r->in_flight > 0);
+        const bool lingers = r->state == REQUEST_ENDED && r->in_flight > 0;
+        if (r->state == REQUEST_ENDED)
+            assert_int_equal(r->sequence->slot >= 0, lingers);
+        assert_false(lingers && jobs[i].lingers); /* one round in vain, and no more */
+        jobs[i].lingers = lingers;
     }
+    assert_nothing_in_vain(s);
     return in_vain;
 }
 

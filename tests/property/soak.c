@@ -62,6 +62,7 @@ typedef struct {
     drafter *drafters[2]; /* of the host */
     job jobs[MOST];
     int rounds, finished, released, digests;
+    int last_release;        /* the round in which a request went, which may have left one in flight */
     int64_t replays, drafts; /* rounds and tokens */
 } soak;
 
@@ -292,6 +293,20 @@ static void release(soak *k, job *j)
 {
     batch_release(k->s.batch, j->handle);
     j->handle = 0;
+    k->last_release = k->rounds;
+}
+
+/* No more pages are held than what is in flight may need: the surplus has come back. */
+static void check_pages(soak *k)
+{
+    int64_t needed = 0;
+    for (int n = 0; n < MOST; n++) {
+        const request *r = k->jobs[n].handle ? batch_find(k->s.batch, k->jobs[n].handle) : NULL;
+        if (r && r->sequence->slot >= 0) /* one more than will be computed: the newest token's */
+            needed += round_known(k->s.round, r->sequence).most / 16 + 1;
+    }
+    if (k->model != V4 && k->rounds > k->last_release + 1 && cache_pages_in_use(k->s.cache) > needed)
+        wrong(k, "pages that nobody needs");
 }
 
 /* One round, and what must be true after it. */
@@ -330,6 +345,7 @@ static void one_round(soak *k)
             }
             break;
         }
+    check_pages(k);
     for (int n = 0; n < MOST; n++)
         if (k->jobs[n].handle && draw(k, 3) == 0)
             check_digest(k, &k->jobs[n]);
