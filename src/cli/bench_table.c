@@ -222,7 +222,7 @@ static void put_class(table *t, int kind, buf *out)
     const class_times *k = &t->of[kind];
     double best[MOST_BLOCKS];
     if (k->blocks == 0) {
-        buf_printf(out, "| %s | every answer ended with its first token |\n", KIND[kind]);
+        buf_printf(out, "| %s | no round in which all of them decode |\n", KIND[kind]);
         return;
     }
     const int chosen[HALVES] = { best_of_half(t, k, 0), best_of_half(t, k, 1) };

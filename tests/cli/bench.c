@@ -201,6 +201,13 @@ static void the_account_of_a_round_stands_in_every_form(void **state)
     cli_free(&r);
 }
 
+/* A torture build reads prompts in pieces: the first of several short answers ends before the last begins. */
+#ifdef FORAY_TORTURE
+#define AT_ONCE "1"
+#else
+#define AT_ONCE "3"
+#endif
+
 /* All settings of a table run over the same texts, on few tokens. */
 static void the_speed_table_has_a_row_for_each_class(void **state)
 {
@@ -209,10 +216,11 @@ static void the_speed_table_has_a_row_for_each_class(void **state)
     spec.context = 2048;
     const char *path = tiny_gguf(&spec);
     cli_result r = RUN(NULL, "bench", "-m", path, "--spec-table", "-r", "1", "-n", "6", "-t", "1",
-                       "--requests", "3", "--spec-tokens", "3", "--spec", "ngram", "-p", "8");
+                       "--requests", AT_ONCE, "--spec-tokens", "3", "--spec", "ngram", "-p", "8");
     assert_int_equal(r.status, 0);
     assert_non_null(strstr(r.err.data, "--n-prompt has no effect"));
-    assert_non_null(strstr(r.out.data, "ngram, 3 requests at once, answers of at most 6 tokens, 5 blocks"));
+    assert_non_null(strstr(r.out.data, "ngram, " AT_ONCE " request"));
+    assert_non_null(strstr(r.out.data, " at once, answers of at most 6 tokens, 5 blocks"));
     assert_non_null(strstr(r.out.data, "| class | plain, tokens/s | K 1 | K 2 | K 3 | best K"));
     static const char *const kinds[] = { "\n| edit |", "\n| prose |", "\n| list |", "\n| code |" };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
