@@ -80,27 +80,27 @@ static void note_phases(account *a, const step_record *s)
 }
 
 /* Behind every step: its record. */
-static void note_step(void *user)
+static bool note_step(void *user)
 {
     account *a = user;
     bench_account *o = a->out;
     const step_record *s = engine_last_step(a->engine);
     const int64_t before = a->last;
     if (s->forward_ct == before)
-        return;
+        return true;
     a->last = s->forward_ct;
     if (!a->timed) {
         o->warm_steps += (int)(s->forward_ct - before);
-        return;
+        return true;
     }
     o->unseen += (int)(s->forward_ct - before - 1);
     if (!s->decode) {
         o->prompt_steps++;
-        return;
+        return true;
     }
     if (o->steps == MOST_STEPS) {
         o->unseen++;
-        return;
+        return true;
     }
     a->ms[o->steps++] = (double)s->wall_ns / 1e6;
     o->exact += step_record_sums(s);
@@ -114,6 +114,7 @@ static void note_step(void *user)
     a->members += s->requests;
     for (int i = 0; i < s->requests; i++)
         a->tokens += s->request[i].commit_len;
+    return true;
 }
 
 /* The classes in turn, each request a prompt of its own as far as there are so many. */

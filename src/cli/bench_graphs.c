@@ -73,7 +73,7 @@ static void note(family *f, waiting now)
 }
 
 /* The parts of the round that has just run. */
-static void note_round(void *user)
+static bool note_round(void *user)
 {
     report *x = user;
     const round_plan *p = round_get_plan(x->round);
@@ -82,7 +82,7 @@ static void note_round(void *user)
     const int64_t ns[ROUTE_PARTS] = { t->verified - t->packed, t->drafted - t->drafting,
                                       t->extended - t->committed };
     if (p->phase == PHASE_PREFILL || p->rows == 0) /* nobody was there any more */
-        return;
+        return true;
     note(&x->of[WHOLE], (waiting) { .key = { .slots = p->draft_steps, .size = p->extend_launched },
                                     .live = p->rows,
                                     .eager = r->why[ROUTE_TARGET] == ROUTE_HOOK,
@@ -95,6 +95,7 @@ static void note_round(void *user)
                                                .eager = r->why[part] == ROUTE_HOOK,
                                                .us = (double)ns[part] / 1e3 });
     }
+    return true;
 }
 
 static int ask(report *x, int prompt, int requests)

@@ -73,7 +73,7 @@ static int take(const foray_event *events, size_t count, const foray_request *ha
 }
 
 int bench_run_batch(foray_engine *e, const foray_request_config *c, int n, bench_answer *out, int answers,
-                    void (*step)(void *user), void *user, foray_error *err)
+                    bool (*step)(void *user), void *user, foray_error *err)
 {
     foray_request handle[BENCH_MOST_REQUESTS];
     const foray_event *events;
@@ -86,8 +86,8 @@ int bench_run_batch(foray_engine *e, const foray_request_config *c, int n, bench
     while (rc == 0 && active > 0) {
         active = foray_step(e, &events, &count, err);
         rc = active < 0 ? active : take(events, count, handle, out, answers, err);
-        if (rc == 0 && step)
-            step(user);
+        if (rc == 0 && step && !step(user))
+            break;
     }
     for (int i = 0; i < answers && rc == 0; i++)
         rc = foray_request_account(e, handle[i], &out[i].account, err);

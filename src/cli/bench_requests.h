@@ -25,9 +25,9 @@ foray_request_config bench_plain_request(const int32_t *ids, int prompt, int n);
 int bench_encode(foray_engine *e, const bench_prompt *prompt, int32_t *ids, int *count, foray_error *err);
 
 /* Runs c[0 … n) together to their end, n <= BENCH_MOST_REQUESTS. out: what the first `answers` of them got. step, which
- * may be NULL, is called behind every step. */
+ * may be NULL, is called behind every step; where it says false, none follows. */
 int bench_run_batch(foray_engine *e, const foray_request_config *c, int n, bench_answer *out, int answers,
-                    void (*step)(void *user), void *user, foray_error *err);
+                    bool (*step)(void *user), void *user, foray_error *err);
 
 /* Runs n <= BENCH_MOST_REQUESTS equal requests together to their end; out: the first one's answer. */
 int bench_run_requests(foray_engine *e, const foray_request_config *c, int n, bench_answer *out,
