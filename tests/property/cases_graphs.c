@@ -553,7 +553,8 @@ static void engines_come_up_or_say_why_not(void **state)
     for (int s = 0; s < 5; s++)
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i += 1 + 2 * FEW) {
             const bool own = strcmp(specs[s], "draft") == 0;
-            const foray_config c = { .model = job_model(strcmp(specs[s], "nextn") == 0 ? JOB_SPARSE : JOB_LLAMA),
+            const foray_config c = { .model =
+                                         job_model(strcmp(specs[s], "nextn") == 0 ? JOB_SPARSE : JOB_LLAMA),
                                      .draft_model = own ? job_model(JOB_LLAMA) : NULL,
                                      .spec = specs[s],
                                      .spec_tokens = rows[i].drafts,
