@@ -138,6 +138,36 @@ static void the_json_account_adds_up(void **state)
     json_decref(a);
 }
 
+/* cases.md G06: who drafts is who was asked to, as many at once as were asked for, and both are stated. */
+static void the_json_states_who_drafted_and_how_much(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *option, *value, *kind;
+        int most;
+    } rows[] = { { "--spec", "off", "off", 0 },
+                 { "--spec", "ngram", "ngram", 2 },
+                 { "--spec", "auto", "ngram", 5 },
+                 { "--draft-model", model, "draft", 3 } };
+    for (int i = 0; i < 4; i++) {
+        char k[16];
+        snprintf(k, sizeof k, "%d", rows[i].most > 0 ? rows[i].most : 1);
+        cli_result r = RUN(NULL, "run", "-m", model, "-p", PROMPT, "-n", "40", "--temp", "0", "--ignore-eos",
+                           "--json", rows[i].option, rows[i].value, "--spec-tokens", k, "--spec-budget", k);
+        json_t *value = parsed(&r.out), *said = json_object_get(value, "speculative_decoding");
+        const int steps = (int)whole(said, "num_spec_steps"), drafts = (int)whole(said, "num_draft_tokens");
+        assert_string_equal(json_string_value(json_object_get(said, "kind")), rows[i].kind);
+        assert_in_range(drafts, rows[i].most > 0, rows[i].most * steps);
+        assert_in_range(json_array_size(json_object_get(said, "acceptance_histogram")), 1, rows[i].most + 2);
+        if (rows[i].most > 0)
+            assert_int_equal(whole(said, "num_spec_tokens"), rows[i].most);
+        else
+            assert_true(json_is_null(json_object_get(said, "num_spec_tokens")));
+        json_decref(value);
+        cli_free(&r);
+    }
+}
+
 static void a_seed_repeats_a_sampled_text_and_a_drawn_one_is_reported(void **state)
 {
     (void)state;
@@ -427,6 +457,7 @@ int main(void)
         cmocka_unit_test(stdout_is_the_text_alone),
         cmocka_unit_test(the_text_does_not_depend_on_speculation_or_on_the_kind_of_file),
         cmocka_unit_test(the_json_account_adds_up),
+        cmocka_unit_test(the_json_states_who_drafted_and_how_much),
         cmocka_unit_test(a_seed_repeats_a_sampled_text_and_a_drawn_one_is_reported),
         cmocka_unit_test(a_prompt_comes_from_a_file_or_a_pipe_without_its_last_line_end),
         cmocka_unit_test(every_line_of_the_steps_file_and_the_timeline_are_json),

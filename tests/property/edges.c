@@ -184,6 +184,7 @@ static int leave_out_each(const machine *m, bool eager)
     return waits;
 }
 
+/* cases.md F17: that a text is right under every delay (soak.c) is no luck: each edge is there, and each is needed. */
 static void each_wait_of_a_round_is_missed_when_it_is_left_out(void **state)
 {
     (void)state;

@@ -133,6 +133,7 @@ static void nothing_is_captured_twice(void **state)
     stack_close(&s);
 }
 
+/* cases.md F10: what there was no memory for is counted, for as long as it runs eagerly. */
 static void memory_bounds_all_graphs_together(void **state)
 {
     (void)state;

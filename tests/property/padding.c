@@ -1,7 +1,7 @@
 /* What lies behind the live rows of a pass changes nothing and is left alone (model/pass.h): before every kernel of every pass,
  * the drafter's too, all of it is filled with bytes that are no numbers, or ids, positions, slots and addresses far out of
  * range. Texts, log-probabilities and graphs that replay are those without. Passes of the target (plain and verifying) and of
- * chain drafters (drafts and extend) of both families.
+ * chain drafters (drafts and extend) of both families. cases.md F01, F05: padding need not be neutral, as nobody reads it.
  */
 #include "support/padding.h"
 

@@ -415,7 +415,7 @@ static void every_instruction_set_has_the_bits_of_ref(void **state)
         }
 }
 
-/* Blocks of rows, and outputs that do not fill their last group. */
+/* Blocks of rows, and outputs that do not fill their last group. cases.md X05: all pairs with the last expert. */
 static void large_and_odd_shapes_have_the_bits_of_ref(void **state)
 {
     (void)state;

@@ -96,12 +96,15 @@ static void a_prompt_that_goes_on_has_no_head_row(void **state)
     assert_int_equal(packed.first_head[0], -1);
 }
 
+/* cases.md F07: the smallest that holds so many, one that is a tier already stays, and nobody's is that of one. */
 static void tiers_are_powers_of_two(void **state)
 {
     (void)state;
+    assert_int_equal(plan_tier(0), 1);
     for (int n = 1; n <= 300; n++) {
         int tier = plan_tier(n);
         assert_true(tier >= n && tier < 2 * n && (tier & (tier - 1)) == 0);
+        assert_int_equal(1 << plan_tier_index(n), tier);
     }
 }
 

@@ -113,6 +113,7 @@ static void what_one_rank_cannot_replay_none_does(void **state)
     assert_int_equal(r[1].why[ROUTE_TARGET], ROUTE_PREFILL);
 }
 
+/* cases.md G05: some without drafts, at their limits, reading prompts, idle: all call the same, or none does. */
 static void any_ranks_agree(void **state)
 {
     (void)state;
