@@ -97,6 +97,7 @@ typedef struct {
     const char *spec;   /* the drafter in use: "off", "ngram", … */
     const char *accept; /* the rule in use: "coupled", … */
     const char *graphs; /* which phases replay captured graphs, and why others do not */
+    int spec_tokens;    /* most drafts per request and round; 0: nobody drafts */
     int vocab, context, layers, threads;
     uint64_t weight_bytes, bytes_per_token, cache_bytes, graph_bytes;
     double products_per_token; /* multiply-adds in the matrices, the head left out */

@@ -11,7 +11,7 @@ typedef struct {
     const generation *g;
     const char *drafter; /* foray_info.spec */
     const char *accept;  /* foray_info.accept */
-    int spec_tokens;     /* most drafts per round that were asked for; 0: the drafter's own */
+    int spec_tokens;     /* most drafts per request and round; 0: nobody drafts */
     bool sampled;        /* the temperature is above 0: the seed matters */
 } account;
 

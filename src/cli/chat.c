@@ -103,7 +103,7 @@ static int answer(conversation *c, const options *o, foray_engine *engine, foray
         account a = { .g = &g,
                       .drafter = foray_engine_info(engine).spec,
                       .accept = foray_engine_info(engine).accept,
-                      .spec_tokens = options_int(o, OPT_SPEC_TOKENS),
+                      .spec_tokens = foray_engine_info(engine).spec_tokens,
                       .sampled = config.sampling.temperature > 0 };
         buf line = { 0 };
         account_line(&a, &line);

@@ -134,7 +134,7 @@ static int run_once(const options *o, foray_engine *engine, const buf *prompt, f
     account a = { .g = &g,
                   .drafter = foray_engine_info(engine).spec,
                   .accept = foray_engine_info(engine).accept,
-                  .spec_tokens = options_int(o, OPT_SPEC_TOKENS),
+                  .spec_tokens = foray_engine_info(engine).spec_tokens,
                   .sampled = config.sampling.temperature > 0 };
     foray_error ignored;
     int reported = report(o, &a, rc != 0, rc ? &ignored : err);

@@ -360,6 +360,7 @@ foray_info foray_engine_info(const foray_engine *e)
                           .reasons = e->chat && chat_format_reasons(e->chat),
                           .spec = e->drafter ? e->drafter->name : "off",
                           .accept = e->config.accept,
+                          .spec_tokens = e->drafter ? e->config.spec_tokens : 0,
                           .vocab = m->vocab,
                           .context = e->context,
                           .layers = m->layers,
