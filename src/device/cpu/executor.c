@@ -75,6 +75,7 @@ int executor_create(int threads, int store, uint64_t shuffle_seed, ring *records
                         i, threads);
         }
     }
+    worker_warm_stack(); /* the host works too */
     *out = x;
     return 0;
 }
@@ -100,6 +101,10 @@ int executor_reserve_nodes(executor *x, int nodes, foray_error *err)
     return 0;
 }
 
+/* Behind so much of a worker's scratch memory stands from the start: most kernels' first tile on a worker then costs no page
+ * fault. Those whose need grows with the text have the rest as they grow. */
+enum { WARM_SCRATCH = 256 << 10, SYSTEM_PAGE = 4096 };
+
 int executor_reserve_scratch(executor *x, size_t bytes, foray_error *err)
 {
     if (bytes <= x->scratch_bytes)
@@ -121,6 +126,8 @@ int executor_reserve_scratch(executor *x, size_t bytes, foray_error *err)
     for (int i = 0; i < x->threads; i++) {
         mem_free(MEM_DEVICE, x->workers[i].scratch, x->scratch_bytes);
         x->workers[i].scratch = fresh[i];
+        for (size_t at = 0; at < bytes && at < WARM_SCRATCH; at += SYSTEM_PAGE)
+            ((volatile uint8_t *)fresh[i])[at] = 0;
     }
     x->scratch_bytes = bytes;
     return 0;

@@ -120,6 +120,9 @@ uint32_t executor_draw(executor *x);
 
 /* worker.c: the body of a worker thread, one turn of the host, and what the host does when there is none. */
 void *worker_main(void *arg);
+/* Sees to it that memory stands behind the caller's stack as deep as kernels go: the first one of a kind that a thread happens
+ * to run, in the middle of a text, then costs no page fault. */
+void worker_warm_stack(void);
 bool worker_turn(worker *w);
 void worker_idle(worker *w);
 void worker_resume(worker *w);

@@ -386,8 +386,18 @@ static void park(worker *w)
     atomic_fetch_sub(&x->parked, 1);
 }
 
+void worker_warm_stack(void)
+{
+    enum { DEEPEST = 128 << 10, SYSTEM_PAGE = 4096 };
+    volatile char stack[DEEPEST];
+    for (int at = 0; at < DEEPEST; at += SYSTEM_PAGE)
+        stack[at] = 0;
+    (void)stack[0];
+}
+
 void *worker_main(void *arg)
 {
+    worker_warm_stack();
     worker *w = arg;
     executor *x = w->x;
     while (!atomic_load_explicit(&x->stop, memory_order_relaxed)) {
