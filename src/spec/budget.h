@@ -64,6 +64,11 @@ typedef struct {
     bool probing;           /* the round that is being observed is a probe */
     bool no_probes;         /* while something else is measured */
 
+    /* Distinct experts by rows, running means; products of how many more there were with how much later the round was, and
+     * with themselves. */
+    float usual_experts[BUDGET_COLUMNS];
+    double expert_slope, expert_spread;
+
     /* A chain drafter. */
     float chain[BUDGET_CROWDS][DRAFT_MAX + 1]; /* [drafts] beyond a round of as many rows; [0] unused */
     unsigned chains_set;                       /* bits, by crowd */
@@ -124,8 +129,9 @@ void budget_observe_accept(budget *b, int signal, int verified, int accepted);
 /* Then: a chain of `drafts` drafts for each of n requests (0: it just got ready) took ns before and behind the verify pass.
  * Not where it made rows that it owed. */
 void budget_observe_chain(budget *b, int n, int drafts, double ns);
-/* At last: the rest of a round of n requests and `rows` rows took ns. */
-void budget_observe_round(budget *b, int n, int rows, double ns);
+/* At last: the rest of a round of n requests and `rows` rows took ns, with so many distinct experts over all layers (0: the
+ * model has none). */
+void budget_observe_round(budget *b, int n, int rows, int experts, double ns);
 
 /* ---- between the files of the budget ---- */
 

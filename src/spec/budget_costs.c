@@ -9,7 +9,8 @@
  *
  * A round that takes longer than expected says that the machine is slower, or that its kind costs more: the surprise is
  * shared out by how uncertain each of the two is. The machine is known from plain rounds alone, and less with every round
- * since the last one. Kinds of about as many rows learn together.
+ * since the last one. Kinds of about as many rows learn together. Of a model with experts, a round is first brought to the
+ * number of distinct experts that its rows usually have.
  */
 #include <string.h>
 
@@ -22,7 +23,7 @@ static const int COLUMN[BUDGET_COLUMNS] = { 1,  2,  3,  4,  5,  6,  7,  8,  9,  
  * ever known to; and by how much the machine changes from one round to the next. */
 static const double NOISE = .05 * .05, AT_START = .10 * .10, PLAIN_AT_START = .04 * .04, KNOWN = .02 * .02,
                     DRIFT = .01 * .01;
-static const double SPREAD_RATE = .10;
+static const double SPREAD_RATE = .10, EXPERT_RATE = .02;
 static const double MOST_SURPRISE = 1.5;
 enum { FIRST_DEPTH = 256, DEPTH_STEP = 4 };
 
@@ -171,7 +172,32 @@ static void learn(budget *b, int n, int rows, double surprise, double doubt)
         ratio[i] = ratio[i] < ratio[i - 1] ? ratio[i - 1] : ratio[i];
 }
 
-void budget_observe_round(budget *b, int n, int rows, double ns)
+/* The part of a round's time that goes with its distinct experts. */
+static double expert_share(const budget *b)
+{
+    const double slope = b->expert_spread > 1e-6 ? b->expert_slope / b->expert_spread : 0;
+    return slope < 0 ? 0 : slope < 1 ? slope : 1;
+}
+
+/* What the round would have taken with as many distinct experts as its rows usually have. How many there are the router decides,
+ * behind every choice: it is no property of the rows, and no news of the machine. */
+static double at_usual_experts(budget *b, int rows, int experts, double ns, double expected)
+{
+    double part;
+    float *usual = &b->usual_experts[column_of(rows, &part)];
+    if (experts <= 0)
+        return ns;
+    if (*usual == 0)
+        *usual = (float)experts;
+    double more = experts / (double)*usual - 1, late = budget_credible(ns, expected) / expected - 1;
+    more = more < -.5 ? -.5 : more > 1 ? 1 : more;
+    b->expert_slope += EXPERT_RATE * (more * late - b->expert_slope);
+    b->expert_spread += EXPERT_RATE * (more * more - b->expert_spread);
+    *usual += (float)(EXPERT_RATE * (experts - (double)*usual));
+    return ns / (1 + expert_share(b) * more);
+}
+
+void budget_observe_round(budget *b, int n, int rows, int experts, double ns)
 {
     if (n < 1 || n > BUDGET_MAX_REQUESTS || rows < n || rows > BUDGET_MAX_ROWS || ns <= 0)
         return;
@@ -181,8 +207,9 @@ void budget_observe_round(budget *b, int n, int rows, double ns)
             b->plain_ns[c] *= ns / budget_round_ns(b, n, rows);
         b->measured = true;
     }
-    const double expected = budget_round_ns(b, n, rows),
-                 surprise = (double)vmath_log((float)(budget_credible(ns, expected) / expected));
+    const double expected = budget_round_ns(b, n, rows);
+    ns = at_usual_experts(b, rows, experts, ns, expected);
+    const double surprise = (double)vmath_log((float)(budget_credible(ns, expected) / expected));
     const double off = budget_credible(ns, expected) / expected - 1;
     b->spread += SPREAD_RATE * ((off < 0 ? -off : off) - b->spread);
     const double machine = b->plain_doubt[crowd], kind = at_rows(b->doubt[crowd], rows);

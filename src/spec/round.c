@@ -193,7 +193,8 @@ void round_observe(round_loop *r, int64_t wall_ns)
         budget_take_probe(b, budget_round_ns(b, runs, p->rows) - budget_round_ns(b, runs, p->rows - 1));
     if (p->extended > 0 && p->extended <= grown) /* else it made rows that it owed */
         budget_observe_chain(b, runs, p->drafts, (double)(draft_ns + r->extend_ns));
-    budget_observe_round(b, runs, p->rows, (double)(wall_ns - r->extend_before_ns - draft_ns));
+    budget_observe_round(b, runs, p->rows, p->experts_distinct,
+                         (double)(wall_ns - r->extend_before_ns - draft_ns));
 }
 
 /* ---- creation, costs, accessors -------------------------------------------------------------- */

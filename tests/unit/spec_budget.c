@@ -64,7 +64,7 @@ static int live(budget *b, int count, int signal, int stand, double *ns, bool *p
         budget_take_probe(b, took - budget_round_ns(b, 1, keep[0]));
     if (keep[0] > 0)
         budget_observe_accept(b, signal, keep[0], stand < keep[0] ? stand : keep[0]);
-    budget_observe_round(b, 1, 1 + keep[0], took);
+    budget_observe_round(b, 1, 1 + keep[0], 0, took);
     if (ns)
         *ns += took;
     if (probe)
@@ -310,10 +310,10 @@ static void one_disturbed_round_does_not_upset_the_tables(void **state)
 {
     (void)state;
     budget b = budget_with((double[]) { 1, 1.2, 1.4 }, 3);
-    budget_observe_round(&b, 1, 1, 500e6);
+    budget_observe_round(&b, 1, 1, 0, 500e6);
     assert_true(budget_cost_ns(&b, 1) < 1.2e6);
     for (int i = 0; i < 100; i++)
-        budget_observe_round(&b, 1, 1, 2e6); /* the machine really is slower now */
+        budget_observe_round(&b, 1, 1, 0, 2e6); /* the machine really is slower now */
     assert_true(budget_cost_ns(&b, 1) > 1.9e6);
 }
 
@@ -349,10 +349,37 @@ static void a_machine_that_slows_down_changes_no_ratio(void **state)
         const double noise = .9 + .2 * (rng_philox(i, 0, 0, 0, 5, 6).word[0] % 1000) / 1000;
         const int rows = i % 8 ? 3 : 1;
         const double slow = i / 300 % 3 == 2 ? 2 : 1;
-        budget_observe_round(&b, 1, rows, ONE_NS * slow * (rows == 1 ? 1 : 1.4) * noise);
+        budget_observe_round(&b, 1, rows, 0, ONE_NS * slow * (rows == 1 ? 1 : 1.4) * noise);
         assert_true(fabs(budget_ratio(&b, 1, 3) - 1.4) < .3); /* until a plain round tells */
     }
     assert_true(fabs(budget_ratio(&b, 1, 3) - 1.4) < .1);
+}
+
+/* Rounds of 8 to 12 distinct experts, `share` of whose time goes with them. Returns how far the plain round's cost strays. */
+static double strays(double share, bool told, double *spread)
+{
+    budget b = budget_with((double[]) { 1, 1.2, 1.4, 1.6 }, 4);
+    double most = 0;
+    for (uint32_t i = 0; i < 2000; i++) {
+        const int experts = i / 4 % 2 ? 12 : 8;
+        budget_observe_round(&b, 1, 1, told ? experts : 0, ONE_NS * (1 + share * (experts / 10.0 - 1)));
+        const double off = fabs(budget_cost_ns(&b, 1) / ONE_NS - 1);
+        most = i > 1000 && off > most ? off : most;
+    }
+    *spread = b.spread;
+    return most;
+}
+
+/* A text whose tokens go to more experts for a while is no slower machine. Where time does not go with experts, they change
+ * nothing. */
+static void experts_are_no_news_of_the_machine(void **state)
+{
+    (void)state;
+    double told, untold;
+    assert_true(strays(.8, true, &told) < .02);
+    assert_true(strays(.8, false, &untold) > .05);
+    assert_true(told < untold / 2);
+    assert_true(strays(0, true, &told) < .01);
 }
 
 /* Kinds that were measured wrong, or have come to cost something else, are learned, and with them those of about as many rows;
@@ -364,9 +391,9 @@ static void ratios_are_refreshed_by_rounds(void **state)
     budget_init(&b, -1);
     budget_set_costs(&b, 8, (int[]) { 8, 16, 32 }, (double[]) { 1e6, 1.3e6, 1.9e6 }, 3);
     for (int i = 0; i < 200; i++) {
-        budget_observe_round(&b, 8, i % 2 ? 14 : 18, 1.7 * ONE_NS);
+        budget_observe_round(&b, 8, i % 2 ? 14 : 18, 0, 1.7 * ONE_NS);
         if (i % 10 == 0)
-            budget_observe_round(&b, 8, 8, ONE_NS);
+            budget_observe_round(&b, 8, 8, 0, ONE_NS);
     }
     assert_true(fabs(budget_ratio(&b, 8, 14) - 1.7) < .1);
     assert_true(fabs(budget_ratio(&b, 8, 16) - 1.7) < .1);
@@ -379,7 +406,7 @@ static void what_only_rounds_with_drafts_show_is_theirs_at_first(void **state)
     (void)state;
     budget b = budget_with((double[]) { 1, 1.2, 1.4, 1.6 }, 4);
     for (int i = 0; i < 12; i++)
-        budget_observe_round(&b, 1, 3, 2 * ONE_NS);
+        budget_observe_round(&b, 1, 3, 0, 2 * ONE_NS);
     assert_true(budget_ratio(&b, 1, 3) > 1.7);
     assert_true(budget_cost_ns(&b, 1) < 1.15 * ONE_NS);
 }
@@ -393,8 +420,8 @@ static void texts_of_another_length_have_costs_of_their_own(void **state)
     budget_set_context(&b, 5000);
     assert_true(fabs(budget_ratio(&b, 1, 3) - 1.4) < 1e-6);
     for (int i = 0; i < 400; i++) {
-        budget_observe_round(&b, 1, 1, 3 * ONE_NS);
-        budget_observe_round(&b, 1, 3, 9 * ONE_NS);
+        budget_observe_round(&b, 1, 1, 0, 3 * ONE_NS);
+        budget_observe_round(&b, 1, 3, 0, 9 * ONE_NS);
     }
     assert_true(budget_ratio(&b, 1, 3) > 2.5);
     budget_set_context(&b, 200);
@@ -422,6 +449,7 @@ int main(void)
         cmocka_unit_test(one_disturbed_round_does_not_upset_the_tables),
         cmocka_unit_test(costs_that_were_not_measured_follow_from_those_that_were),
         cmocka_unit_test(a_machine_that_slows_down_changes_no_ratio),
+        cmocka_unit_test(experts_are_no_news_of_the_machine),
         cmocka_unit_test(ratios_are_refreshed_by_rounds),
         cmocka_unit_test(what_only_rounds_with_drafts_show_is_theirs_at_first),
         cmocka_unit_test(texts_of_another_length_have_costs_of_their_own),

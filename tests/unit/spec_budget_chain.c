@@ -63,7 +63,7 @@ static int live(machine *m, int signal, int stand)
         budget_observe_accept(b, signal, k, accepted);
     if (ready && owed == 0)
         budget_observe_chain(b, m->n, k, own);
-    budget_observe_round(b, m->n, rows, verify_ns(rows));
+    budget_observe_round(b, m->n, rows, 0, verify_ns(rows));
     m->ns += verify_ns(rows) + own + (ready ? owed * m->n : 0);
     m->plain_ns += verify_ns(m->n) * (1 + accepted);
     m->owed = ready ? 0 : owed + 1 + accepted < 128 ? owed + 1 + accepted : 128;
@@ -163,7 +163,7 @@ static void a_chain_for_many_requests_has_costs_of_its_own(void **state)
             budget_set_chain(&b, 8, own, MOST);
         for (int i = 0; i < 100; i++)
             budget_observe_accept(&b, 7, MOST, MOST);
-        budget_observe_round(&b, 8, 8, verify_ns(8));
+        budget_observe_round(&b, 8, 8, 0, verify_ns(8));
         assert_true(budget_wants_chain(&b, 8, 0, true) == !dear);
         assert_true(budget_wants_chain(&b, 1, 0, true));
     }
@@ -193,7 +193,7 @@ static void a_prompt_is_read_for_the_crowd_that_it_joins(void **state)
     double own[MOST] = { 90000, 90000, 90000 };
     budget_set_chain(&b, 8, own, MOST);
     assert_true(budget_wants_chain(&b, 1, 0, false));
-    budget_observe_round(&b, 8, 8, verify_ns(8));
+    budget_observe_round(&b, 8, 8, 0, verify_ns(8));
     assert_false(budget_wants_chain(&b, 1, 0, false));
 }
 
