@@ -17,16 +17,20 @@ enum { LEAST_BYTES = 32 << 20 };
 #endif
 static const uint64_t NOT_YET = UINT64_MAX;
 
+enum { CACHE_LINE = 64 };
+
 struct ahead {
+    /* Both threads look at these with every event: nothing that changes may lie beside them. */
+    _Atomic uint64_t first; /* where its first event stands */
+    _Atomic bool stop;
+    _Alignas(CACHE_LINE) uint64_t events; /* that it took; for the reader once the thread has ended */
+    uint64_t bad_escapes, upto;
     source *from;
     scan *sc;
     store found;
     chrome_reader r;
     pthread_t thread;
     bool running;
-    _Atomic uint64_t first; /* where its first event stands */
-    _Atomic bool stop;
-    uint64_t events, bad_escapes, upto; /* of what it took; for the reader once the thread has ended */
 };
 
 static void *read_on(void *user)
@@ -84,7 +88,7 @@ ahead *ahead_start(const source *from, const scan *main)
     a->from = again;
     a->first = NOT_YET;
     store_init(&a->found);
-    a->r = (chrome_reader) { .s = &a->found, .last_lane = -1 };
+    a->r = (chrome_reader) { .s = &a->found };
     a->running = store_add_part(&a->found, source_name(from), FORMAT_UNKNOWN) != NULL &&
                  scan_open_inside(again, bytes / 2, main, &a->sc, &err) == FORAY_OK &&
                  pthread_create(&a->thread, NULL, read_on, a) == 0;

@@ -56,24 +56,43 @@ static int64_t argument(const scan_event *e, scan_arg a, int64_t otherwise)
     return (e->have >> a & 1) != 0 && whole(&e->arg[a], &value) ? (int64_t)value : otherwise;
 }
 
-static int find_lane(chrome_reader *r, const scan_event *e)
+/* Up to 16 bytes of a value and zeros behind them; what stands behind it in the window is read and masked. */
+static void take_key(const scan_value *v, uint64_t key[2])
 {
-    bool stated = e->pid.kind != 0 && e->tid.kind != 0;
-    if (stated && r->last_lane >= 0 && e->pid.bytes == r->last_pid_bytes &&
-        e->tid.bytes == r->last_tid_bytes && memcmp(e->pid.text, r->last_pid, e->pid.bytes) == 0 &&
-        memcmp(e->tid.text, r->last_tid, e->tid.bytes) == 0)
-        return r->last_lane;
+    static const unsigned char ones_then_zeros[32] = { 255, 255, 255, 255, 255, 255, 255, 255,
+                                                       255, 255, 255, 255, 255, 255, 255, 255 };
+    uint64_t text[2], mask[2];
+    memcpy(text, v->text, sizeof text);
+    memcpy(mask, ones_then_zeros + 16 - v->bytes, sizeof mask);
+    key[0] = text[0] & mask[0];
+    key[1] = text[1] & mask[1];
+}
+
+static int find_new_lane(chrome_reader *r, const scan_event *e)
+{
     if (e->pid.kind != 0 && e->pid.bytes > 9 && memcmp(e->pid.text + e->pid.bytes - 9, " aclGraph", 9) == 0)
         r->saw_dump = true;
-    int found = store_lane(r->s, r->part, text_of(r, &e->pid), text_of(r, &e->tid));
-    r->last_lane = -1;
-    if (stated && e->pid.bytes <= sizeof r->last_pid && e->tid.bytes <= sizeof r->last_tid) {
-        memcpy(r->last_pid, e->pid.text, e->pid.bytes);
-        memcpy(r->last_tid, e->tid.text, e->tid.bytes);
-        r->last_pid_bytes = e->pid.bytes;
-        r->last_tid_bytes = e->tid.bytes;
-        r->last_lane = found;
-    }
+    return store_lane(r->s, r->part, text_of(r, &e->pid), text_of(r, &e->tid));
+}
+
+static int find_lane(chrome_reader *r, const scan_event *e)
+{
+    if (e->pid.kind == 0 || e->tid.kind == 0 || e->pid.bytes > 16 || e->tid.bytes > 16)
+        return find_new_lane(r, e);
+    uint64_t pid[2], tid[2];
+    take_key(&e->pid, pid);
+    take_key(&e->tid, tid);
+    uint64_t mixed = (pid[0] ^ pid[1] * 3 ^ tid[0] * 5 ^ tid[1] * 7) * 0x9e3779b97f4a7c15u;
+    known_lane *k = &r->known[mixed >> 60];
+    if (k->lane != 0 && k->pid[0] == pid[0] && k->pid[1] == pid[1] && k->tid[0] == tid[0] &&
+        k->tid[1] == tid[1] && k->pid_bytes == e->pid.bytes && k->tid_bytes == e->tid.bytes)
+        return (int)k->lane - 1;
+    int found = find_new_lane(r, e);
+    *k = (known_lane) { .pid = { pid[0], pid[1] },
+                        .tid = { tid[0], tid[1] },
+                        .pid_bytes = e->pid.bytes,
+                        .tid_bytes = e->tid.bytes,
+                        .lane = found >= 0 ? (uint32_t)found + 1 : 0 };
     return found;
 }
 
@@ -166,39 +185,41 @@ static void take_meta(chrome_reader *r, const scan *sc)
 
 static event_kind kind_of_category(chrome_reader *r, const scan_value *c)
 {
+#define TEXT(t) t, sizeof t - 1
     static const struct {
         const char *text;
+        uint32_t bytes;
         event_kind kind;
     } kinds[] = {
-        { "cpu_op", EVENT_OP },
-        { "python_function", EVENT_PYTHON },
-        { "kernel", EVENT_KERNEL },
-        { "cuda_runtime", EVENT_CALL },
-        { "user_annotation", EVENT_ANNOTATION },
-        { "gpu_user_annotation", EVENT_SPAN },
-        { "gpu_memcpy", EVENT_COPY },
-        { "gpu_memset", EVENT_SET },
-        { "cuda_driver", EVENT_CALL },
-        { "cuda_sync", EVENT_SYNC_NOTE },
-        { "enqueue", EVENT_ENQUEUE },
-        { "dequeue", EVENT_DEQUEUE },
-        { "Kernel", EVENT_KERNEL },
-        { "Memcpy", EVENT_COPY },
-        { "Memset", EVENT_SET },
-        { "Runtime", EVENT_CALL },
-        { "xpu_runtime", EVENT_CALL },
-        { "xpu_driver", EVENT_CALL },
-        { "privateuse1_runtime", EVENT_CALL },
-        { "privateuse1_driver", EVENT_CALL },
-        { "collective_comm", EVENT_SPAN },
-        { "compute", EVENT_KERNEL },
-        { "attention", EVENT_KERNEL },
-        { "copy", EVENT_COPY },
-        { "communication", EVENT_COMM },
-        { "host", EVENT_HOST_TASK },
+        { TEXT("cpu_op"), EVENT_OP },
+        { TEXT("python_function"), EVENT_PYTHON },
+        { TEXT("kernel"), EVENT_KERNEL },
+        { TEXT("cuda_runtime"), EVENT_CALL },
+        { TEXT("user_annotation"), EVENT_ANNOTATION },
+        { TEXT("gpu_user_annotation"), EVENT_SPAN },
+        { TEXT("gpu_memcpy"), EVENT_COPY },
+        { TEXT("gpu_memset"), EVENT_SET },
+        { TEXT("cuda_driver"), EVENT_CALL },
+        { TEXT("cuda_sync"), EVENT_SYNC_NOTE },
+        { TEXT("enqueue"), EVENT_ENQUEUE },
+        { TEXT("dequeue"), EVENT_DEQUEUE },
+        { TEXT("Kernel"), EVENT_KERNEL },
+        { TEXT("Memcpy"), EVENT_COPY },
+        { TEXT("Memset"), EVENT_SET },
+        { TEXT("Runtime"), EVENT_CALL },
+        { TEXT("xpu_runtime"), EVENT_CALL },
+        { TEXT("xpu_driver"), EVENT_CALL },
+        { TEXT("privateuse1_runtime"), EVENT_CALL },
+        { TEXT("privateuse1_driver"), EVENT_CALL },
+        { TEXT("collective_comm"), EVENT_SPAN },
+        { TEXT("compute"), EVENT_KERNEL },
+        { TEXT("attention"), EVENT_KERNEL },
+        { TEXT("copy"), EVENT_COPY },
+        { TEXT("communication"), EVENT_COMM },
+        { TEXT("host"), EVENT_HOST_TASK },
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if (c->text[0] == kinds[i].text[0] && is_text(c, kinds[i].text)) {
+        if (c->bytes == kinds[i].bytes && memcmp(c->text, kinds[i].text, kinds[i].bytes) == 0) {
             if (kinds[i].kind == EVENT_CALL)
                 r->saw_kineto = true;
             return kinds[i].kind;
@@ -433,7 +454,17 @@ void chrome_take(chrome_reader *r, const scan_event *e)
 
 bool chrome_stands_alone(const scan_event *e)
 {
-    return e->ph == '\0' || strchr("BEbSeF", e->ph) == NULL;
+    switch (e->ph) {
+    case 'B':
+    case 'E':
+    case 'b':
+    case 'e':
+    case 'S':
+    case 'F':
+        return false;
+    default:
+        return true;
+    }
 }
 
 /* ---- the file --------------------------------------------------------------------------------- */
@@ -470,7 +501,7 @@ static void close_file(chrome_reader *r, source *from, const scan_outcome *done)
 
 int read_chrome(store *s, source *from, const char *path, foray_error *err)
 {
-    chrome_reader r = { .s = s, .part = (uint32_t)s->part_count, .last_lane = -1 };
+    chrome_reader r = { .s = s, .part = (uint32_t)s->part_count };
     scan *sc;
     int rc = scan_open(from, &sc, err);
     if (rc != FORAY_OK)

@@ -16,14 +16,18 @@ typedef struct {
     bool async;
 } open_event;
 
+/* The lane of a pid and a tid of up to 16 bytes each, zeros behind them. */
+typedef struct {
+    uint64_t pid[2], tid[2];
+    uint32_t pid_bytes, tid_bytes;
+    uint32_t lane; /* + 1; 0: free */
+} known_lane;
+
 typedef struct {
     store *s;
     uint32_t part;
     bool saw_ascend, saw_kineto, saw_foray, saw_dump;
-    /* The lane of the last event, and of which texts: neighbours mostly share it. */
-    char last_pid[24], last_tid[24];
-    uint32_t last_pid_bytes, last_tid_bytes;
-    int last_lane; /* -1: none */
+    known_lane known[16]; /* hash of both texts: events jump between few lanes */
     open_event *open;
     size_t open_count, open_cap;
 } chrome_reader;

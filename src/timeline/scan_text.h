@@ -72,18 +72,12 @@ static inline const char *string_end(const char *p, const char *end, bool *escap
 /* Is a number or a word like true over at this byte? */
 static inline bool ends_literal(char c)
 {
-    switch (c) {
-    case ',':
-    case '}':
-    case ']':
-    case '"':
-    case ':':
-    case '{':
-    case '[':
-        return true;
-    default:
-        return (unsigned char)c <= ' ';
-    }
+    /* a bit for each byte: blanks and control bytes, then , : " and brackets */
+    static const uint64_t low = 0xffffffffull | 1ull << 32 | 1ull << '"' | 1ull << ',' | 1ull << ':';
+    static const uint64_t high =
+        1ull << ('[' - 64) | 1ull << (']' - 64) | 1ull << ('{' - 64) | 1ull << ('}' - 64);
+    unsigned char u = (unsigned char)c;
+    return u < 128 && ((u < 64 ? low : high) >> (u & 63) & 1) != 0;
 }
 
 /* The end of the number or word at p. */

@@ -35,10 +35,10 @@ static inline bool has_glue(const shape_node *n, const char *p)
 #endif
 }
 
-bool shapes_follow(const shapes *t, const char **at, const char *end, scan_event *e, uint64_t *bad_escapes)
+bool shapes_follow(shapes *t, const char **at, const char *end, scan_event *e, uint64_t *bad_escapes)
 {
     const char *p = *at;
-    for (const shape_node *n = &t->node[0];;) {
+    for (shape_node *n = &t->node[0];;) {
         for (uint16_t i = n->child;; i = n->next) {
             if (i == 0)
                 return false;
@@ -51,24 +51,33 @@ bool shapes_follow(const shapes *t, const char **at, const char *end, scan_event
             *at = p;
             return true;
         }
-        scan_value *v = (scan_value *)((char *)e + n->member);
-        *v = (scan_value) { .text = p, .kind = n->kind };
+        scan_value v = { .text = p, .kind = n->kind };
         const char *to;
         if (n->kind == '"') {
-            to = string_end(p, end, &v->escaped, bad_escapes);
+            to = string_end(p, end, &v.escaped, bad_escapes);
             if (to == NULL)
                 return false;
-            v->bytes = (uint32_t)(to - p);
+            v.bytes = (uint32_t)(to - p);
         } else if (n->kind == '0') {
             to = literal_end(p);
-            v->bytes = (uint32_t)(to - p);
+            v.bytes = (uint32_t)(to - p);
         } else {
-            to = v->text = p - 1;
+            to = v.text = p - 1;
             if (skip_nested(&to, end, bad_escapes) != TOOK)
                 return false;
         }
-        p = to;
+        memcpy((char *)e + n->member, &v, sizeof v);
         e->have |= n->have;
+        /* Mostly a value is as long as the last one here. Going on from where that ended does not wait for this one's end to be
+         * found, as long as the compiler does not see that the two are equal. */
+        uint32_t bytes = (uint32_t)(to - p), last = n->last, guess = last;
+        __asm__("" : "+r"(guess));
+        if (bytes == last) {
+            p += guess;
+            continue;
+        }
+        n->last = bytes;
+        p = to;
     }
 }
 

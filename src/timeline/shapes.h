@@ -29,6 +29,7 @@ typedef struct {
     char glue[GLUE_BYTES]; /* zeros behind its end */
     uint64_t have;
     uint16_t bytes, member;
+    uint32_t last;        /* bytes from the glue to the end of the value that was read last */
     uint16_t next, child; /* another way at this place; what comes behind the value; 0: none */
     char kind;
 } shape_node;
@@ -41,7 +42,7 @@ typedef struct {
 void shapes_init(shapes *t);
 /* Reads the event whose brace stands at *at, if it is written in a known way: fills e's values and moves *at behind it.
  * False: the way is unknown or the window ends; e and *bad_escapes may have changed, *at has not. */
-bool shapes_follow(const shapes *t, const char **at, const char *end, scan_event *e, uint64_t *bad_escapes);
+bool shapes_follow(shapes *t, const char **at, const char *end, scan_event *e, uint64_t *bad_escapes);
 /* Learns the way in which the event from..to is written. */
 void shapes_learn(shapes *t, const char *from, const char *to, const shape_piece *pieces, size_t count);
 

@@ -83,6 +83,37 @@ static void decimal_text_becomes_the_nearest_nanosecond(void **state)
     }
 }
 
+/* Whole numbers of every length, and the same with a byte in any place that is no digit. */
+static void digits_of_any_number_are_read_and_nothing_else(void **state)
+{
+    (void)state;
+    static const char digits[] = "9183746502918374650291", others[] = " /:;xX`\0\x10\x40\xb0";
+    for (size_t n = 1; n < sizeof digits; n++) {
+        char text[sizeof digits] = "";
+        uint64_t whole = 0, value = 0;
+        int64_t ns = 0;
+        bool fits = true;
+        for (size_t i = 0; i < n; i++) {
+            uint64_t digit = (uint64_t)(digits[i] - '0');
+            fits = fits && value <= (UINT64_MAX - digit) / 10;
+            value = value * 10 + digit;
+        }
+        memcpy(text, digits, n);
+        assert_int_equal(decimal_whole(text, n, &whole), fits);
+        assert_true(!fits || whole == value);
+        bool small = fits && value <= INT64_MAX / 1000;
+        assert_int_equal(decimal_ns(text, n, 3, &ns), small);
+        assert_true(!small || ns == (int64_t)value * 1000);
+        for (size_t i = 0; i < n; i++)
+            for (size_t o = 0; o + 1 < sizeof others; o++) {
+                memcpy(text, digits, n);
+                text[i] = others[o];
+                if (decimal_whole(text, n, &whole) || decimal_ns(text, n, 3, &ns))
+                    fail_msg("%zu digits with byte %d at %zu are a number", n, others[o], i);
+            }
+    }
+}
+
 static void equal_times_in_any_spelling_are_equal(void **state)
 {
     (void)state;
@@ -100,6 +131,45 @@ static void equal_times_in_any_spelling_are_equal(void **state)
         assert_int_equal(s.analyses[0].graph.tasks[0].end, 7000);
         session_free(&s);
     }
+}
+
+/* Threads whose numbers or names differ in one byte only, anywhere; their events come in turn. */
+static void threads_are_told_apart_by_every_byte(void **state)
+{
+    (void)state;
+    enum { LONGEST = 24, TURNS = 3 };
+    buf text = { 0 };
+    session s;
+    size_t made = 0;
+    buf_puts(&text, "[" KERNEL("1", "1"));
+    for (int turn = 0; turn < TURNS; turn++) {
+        made = 0;
+        for (int bytes = 1; bytes <= LONGEST; bytes++)
+            for (int odd = 0; odd <= bytes; odd++)
+                for (int of_pid = 0; of_pid < 2; of_pid++, made++) {
+                    char name[LONGEST + 1] = "";
+                    memset(name, 'a', (size_t)bytes);
+                    if (odd < bytes)
+                        name[odd] = 'b';
+                    buf_printf(&text,
+                               ",{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"n\",\"pid\":\"%s\",\"tid\":\"%"
+                               "s\",\"ts\":%d,"
+                               "\"dur\":1}",
+                               of_pid ? name : "p", of_pid ? "t" : name, turn);
+                }
+    }
+    buf_puts(&text, "]");
+    analysed(text.data, &s);
+    const store *st = &s.input.events;
+    size_t found = 0;
+    for (size_t l = 0; l < st->lane_count; l++)
+        if (st->lanes[l].role == LANE_HOST && st->lanes[l].tid != STORE_PROCESS_TID) {
+            assert_int_equal(st->lanes[l].events, TURNS);
+            found++;
+        }
+    assert_int_equal(found, made);
+    session_free(&s);
+    buf_free(&text);
 }
 
 static void events_whose_time_is_no_number_or_on_no_clock_are_counted(void **state)
@@ -500,7 +570,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decimal_text_becomes_the_nearest_nanosecond),
+        cmocka_unit_test(digits_of_any_number_are_read_and_nothing_else),
         cmocka_unit_test(equal_times_in_any_spelling_are_equal),
+        cmocka_unit_test(threads_are_told_apart_by_every_byte),
         cmocka_unit_test(events_whose_time_is_no_number_or_on_no_clock_are_counted),
         cmocka_unit_test(events_without_an_end_are_left_out),
         cmocka_unit_test(one_event_of_centuries_changes_nothing_else),
