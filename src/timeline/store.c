@@ -1,4 +1,4 @@
-/* store.c: the events in memory. Chunks hold 32768 events each (1 MiB), so growth never copies. */
+/* store.c: the events in memory, in chunks of 32768 (1 MiB), so that growth never copies. */
 #include "timeline/store.h"
 
 #include <inttypes.h>
@@ -63,12 +63,9 @@ void store_free(store *s)
         if (s->parts[i].manifest != NULL)
             mem_free(MEM_RECORDS, s->parts[i].manifest, s->parts[i].manifest_bytes + 1);
     }
-    for (size_t i = 0; i < s->chunk_cap; i++)
-        if (s->chunks[i] != NULL)
-            mem_free(MEM_RECORDS, s->chunks[i], STORE_CHUNK * sizeof(event));
+    chunks_free(&s->chunks, STORE_CHUNK * sizeof(event));
     list_free(&s->parts, &s->part_cap, sizeof *s->parts);
     list_free(&s->lanes, &s->lane_cap, sizeof *s->lanes);
-    list_free(&s->chunks, &s->chunk_cap, sizeof *s->chunks);
     list_free(&s->flows, &s->flow_cap, sizeof *s->flows);
     list_free(&s->details, &s->detail_cap, sizeof *s->details);
     list_free(&s->lane_slot, &s->lane_slot_cap, sizeof *s->lane_slot);
@@ -148,21 +145,10 @@ int store_lane(store *s, uint32_t of_part, uint32_t pid, uint32_t tid)
 event *store_add(store *s, uint16_t on, event_kind kind, uint32_t name, int64_t start, int64_t dur)
 {
     size_t chunk = s->count >> STORE_CHUNK_BITS;
-    if (chunk >= s->chunk_cap) {
-        size_t before = s->chunk_cap;
-        if (s->count >= UINT32_MAX - STORE_CHUNK ||
-            !list_reserve(&s->chunks, &s->chunk_cap, chunk + 1, sizeof *s->chunks)) {
-            s->failed = true;
-            return NULL;
-        }
-        memset(s->chunks + before, 0, (s->chunk_cap - before) * sizeof *s->chunks);
-    }
-    if (s->chunks[chunk] == NULL) {
-        s->chunks[chunk] = mem_alloc(MEM_RECORDS, STORE_CHUNK * sizeof(event));
-        if (s->chunks[chunk] == NULL) {
-            s->failed = true;
-            return NULL;
-        }
+    if (chunk >= s->chunks.count && (s->count >= UINT32_MAX - STORE_CHUNK ||
+                                     !chunks_reach(&s->chunks, chunk, STORE_CHUNK * sizeof(event)))) {
+        s->failed = true;
+        return NULL;
     }
     event *e = store_event(s, s->count++);
     *e = (event) { .start = start, .dur = dur, .name = name, .lane = on, .kind = (uint8_t)kind };
@@ -222,15 +208,8 @@ static void append_events(store *s, store *later, const uint32_t *name, const ui
         e->flags = from->flags;
         e->link = moved_link(name, from->link);
         e->more = from->more != 0 ? from->more + details : 0;
-        if ((i + 1) % STORE_CHUNK == 0) { /* a chunk that is done with is s's next one */
-            event **done = &later->chunks[i >> STORE_CHUNK_BITS];
-            size_t next = (s->count >> STORE_CHUNK_BITS) + 1;
-            if (next < s->chunk_cap && s->chunks[next] == NULL)
-                s->chunks[next] = *done;
-            else
-                mem_free(MEM_RECORDS, *done, STORE_CHUNK * sizeof(event));
-            *done = NULL;
-        }
+        if ((i + 1) % STORE_CHUNK == 0)
+            chunks_pass_on(&later->chunks, i >> STORE_CHUNK_BITS, &s->chunks, STORE_CHUNK * sizeof(event));
     }
 }
 

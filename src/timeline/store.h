@@ -12,6 +12,7 @@
 #define FORAY_TIMELINE_STORE_H
 
 #include "base/error.h"
+#include "timeline/chunks.h"
 #include "timeline/names.h"
 
 /* Readers take no time beyond this, either way: times are subtracted without a look. */
@@ -185,8 +186,8 @@ typedef struct {
     size_t part_count, part_cap;
     lane *lanes;
     size_t lane_count, lane_cap;
-    event **chunks;
-    size_t chunk_cap, count; /* count: events */
+    chunks chunks;
+    size_t count; /* events */
     flow *flows;
     size_t flow_count, flow_cap;
     event_detail *details;
@@ -222,7 +223,7 @@ static inline size_t store_part_end(const store *s, size_t number)
 
 static inline event *store_event(const store *s, size_t i)
 {
-    return &s->chunks[i >> STORE_CHUNK_BITS][i & (STORE_CHUNK - 1)];
+    return (event *)s->chunks.at[i >> STORE_CHUNK_BITS] + (i & (STORE_CHUNK - 1));
 }
 
 static inline const event_detail *store_more(const store *s, const event *e)
