@@ -2,40 +2,55 @@
 #include "timeline/analysis.h"
 
 #include "base/mem.h"
+#include "timeline/beside.h"
 #include "timeline/list.h"
+#include "timeline/path.h"
 #include "timeline/records.h"
+#include "timeline/what_if.h"
 
-int analyse_tasks(store *s, const settled *t, const rules *r, uint32_t of_group, analysis *out,
-                  foray_error *err)
+int analyse_steps(analysis *a, const rules *r, const host_side *h, foray_error *err)
 {
-    analysis a = { 0 };
-    int rc = task_graph_build(s, t, of_group, &a.graph, err);
-    if (rc != FORAY_OK)
-        return rc;
-    rc = stages_by_annotation(&a, r, err);
-    if (rc == FORAY_OK)
-        rc = steps_find(&a, r, err);
-    if (rc == FORAY_OK)
-        rc = stages_by_order(&a, r, err);
-    if (rc != FORAY_OK)
-        analysis_free(&a);
-    else
-        *out = a;
-    return rc;
+    stages_by_annotation(a, h);
+    int rc = steps_find(a, r, err);
+    return rc == FORAY_OK ? stages_by_order(a, r, err) : rc;
 }
 
-int analyse_path(analysis *a, const rules *r, const steps_file *records, foray_error *err)
+static void run_unchanged(void *user)
+{
+    if (user != NULL)
+        rerun_unchanged(user);
+}
+
+/* What comes from the path once it is walked. */
+static int judge_path(analysis *a, const steps_file *records, foray_error *err)
 {
     const group *g = &a->graph.t->groups[a->graph.group];
-    int rc = path_walk(a, r, err);
-    if (rc == FORAY_OK)
-        rc = figures_make(a, err);
+    int rc = figures_make(a, err);
     if (rc == FORAY_OK && records->count > 0)
         rc = records_align(a, records, g->rank_guessed ? -1 : g->rank, err);
-    if (rc == FORAY_OK)
-        rc = windows_choose(a, err);
-    if (rc == FORAY_OK)
-        rc = what_if_run(a, err);
+    return rc == FORAY_OK ? windows_choose(a, err) : rc;
+}
+
+int analyse_path(analysis *a, const rules *r, const host_side *h, const steps_file *records, foray_error *err)
+{
+    host_waits waits;
+    rerun *again = NULL;
+    beside unchanged;
+    int rc = host_waits_find(&a->graph, &waits, err);
+    if (rc != FORAY_OK)
+        return rc;
+    rc = rerun_open(a, &waits, &again, err);
+    if (rc == FORAY_OK) {
+        beside_start(&unchanged, beside_worth(a->graph.count), run_unchanged, again);
+        rc = path_walk(a, r, h, &waits, err);
+        if (rc == FORAY_OK)
+            rc = judge_path(a, records, err);
+        beside_wait(&unchanged);
+    }
+    if (rc == FORAY_OK && again != NULL)
+        rc = what_if_try(a, again, err);
+    rerun_close(again);
+    host_waits_free(&waits);
     return rc;
 }
 
@@ -55,10 +70,8 @@ void analysis_free(analysis *a)
 {
     task_graph_free(&a->graph);
     list_free(&a->steps, &a->step_cap, sizeof *a->steps);
-    for (size_t i = 0; i < a->path_chunk_cap; i++)
-        if (a->path_chunks[i] != NULL)
-            mem_free(MEM_RECORDS, a->path_chunks[i], PATH_CHUNK * sizeof(segment));
-    list_free(&a->path_chunks, &a->path_chunk_cap, sizeof *a->path_chunks);
+    for (int half = 0; half < 2; half++)
+        chunks_free(&a->path[half].chunks, PATH_CHUNK * sizeof(segment));
     list_free(&a->forks, &a->fork_cap, sizeof *a->forks);
     list_free(&a->what_ifs, &a->what_if_cap, sizeof *a->what_ifs);
     list_free(&a->waits, &a->wait_cap, sizeof *a->waits);

@@ -9,6 +9,7 @@
 #define FORAY_TIMELINE_ANALYSIS_H
 
 #include "observe/phase.h"
+#include "timeline/host_side.h"
 #include "timeline/steps_file.h"
 #include "timeline/task_graph.h"
 
@@ -41,6 +42,19 @@ typedef struct {
     uint16_t lane;
     uint16_t peer; /* of a wait for a peer: its rank + 1; 0: not known */
 } segment;
+
+enum { PATH_CHUNK_BITS = 12, PATH_CHUNK = 1 << PATH_CHUNK_BITS };
+
+/* Segments in chunks that never move. On a cache line of its own: two threads fill one each. */
+typedef struct {
+    _Alignas(64) chunks chunks;
+    size_t count; /* segments */
+} segment_list;
+
+static inline segment *segment_at(const segment_list *l, size_t i)
+{
+    return (segment *)l->chunks.at[i >> PATH_CHUNK_BITS] + (i & (PATH_CHUNK - 1));
+}
 
 /* Why a step is not in the figures. */
 typedef enum {
@@ -173,8 +187,7 @@ typedef struct {
     task_graph graph;
     step *steps;
     size_t step_count, step_cap;
-    segment **path_chunks; /* PATH_CHUNK segments each: read them with path_at */
-    size_t path_count, path_chunk_cap;
+    segment_list path[2]; /* one behind the other: read them with path_at */
     fork_join *forks;
     size_t fork_count, fork_cap;
     bucket *buckets;
@@ -202,29 +215,31 @@ typedef struct {
         peer_early_ns; /* sum over collectives: how much later, and earlier, it came than the other */
 } analysis;
 
-enum { PATH_CHUNK_BITS = 12, PATH_CHUNK = 1 << PATH_CHUNK_BITS };
-
 static inline segment *path_at(const analysis *a, size_t i)
 {
-    return &a->path_chunks[i >> PATH_CHUNK_BITS][i & (PATH_CHUNK - 1)];
+    size_t first = a->path[0].count;
+    return i < first ? segment_at(&a->path[0], i) : segment_at(&a->path[1], i - first);
 }
 
-/* The tasks of a group, their stages and its steps. On error *out is empty. */
-int analyse_tasks(store *s, const settled *t, const rules *r, uint32_t of_group, analysis *out,
-                  foray_error *err);
-/* Then the path and all figures, with the step records that were read (perhaps none). The analysis stays the caller's. */
-int analyse_path(analysis *a, const rules *r, const steps_file *records, foray_error *err);
+static inline size_t path_count(const analysis *a)
+{
+    return a->path[0].count + a->path[1].count;
+}
+
+/* The stages and steps of a's graph, which is built. The analysis stays the caller's, on an error as well. */
+int analyse_steps(analysis *a, const rules *r, const host_side *h, foray_error *err);
+/* Then the path and all figures, with the step records that were read (perhaps none). */
+int analyse_path(analysis *a, const rules *r, const host_side *h, const steps_file *records,
+                 foray_error *err);
 void analysis_free(analysis *a);
 /* Mean commit length of the kept steps that have one; 0: none has. */
 double analysis_mean_commit(const analysis *a);
 
 /* Parts of it, in this order. Each is one file. */
-int stages_by_annotation(analysis *a, const rules *r, foray_error *err);
+void stages_by_annotation(analysis *a, const host_side *h);
 int steps_find(analysis *a, const rules *r, foray_error *err);
 int stages_by_order(analysis *a, const rules *r, foray_error *err);
-int path_walk(analysis *a, const rules *r, foray_error *err);
 int figures_make(analysis *a, foray_error *err);
 int windows_choose(analysis *a, foray_error *err);
-int what_if_run(analysis *a, foray_error *err);
 
 #endif

@@ -120,7 +120,7 @@ static bool alike(join *j, const node *n, const task *x)
         return n->kind == NODE_WAIT && x->kind == EVENT_WAIT;
     if (n->kind == NODE_RECORD || x->kind == EVENT_RECORD)
         return n->kind == NODE_RECORD && x->kind == EVENT_RECORD;
-    uint32_t name = task_event(j->g, x)->name;
+    uint32_t name = x->name;
     const char *text = names_text(&j->g->s->names, n->name);
     if (x->kind == EVENT_COPY && strncmp(text, "MEMCPY", 6) == 0)
         return true;
@@ -249,7 +249,7 @@ static size_t pair_by_number(join *j)
     size_t found = 0;
     for (size_t i = 0; i < j->member_count; i++) {
         const task *x = &j->g->tasks[j->members[i]];
-        const event_detail *d = store_more(j->g->s, task_event(j->g, x));
+        const event_detail *d = task_more(j->g, x);
         node key = { .model = j->nodes[0].model };
         if (d == NULL || d->graph != key.model || d->stream < 0 || d->task < 0)
             continue;
@@ -303,7 +303,7 @@ static const example *find_example(const join *j, const replay *r)
         bool same = x->signature == r->signature && x->count == j->member_count;
         for (size_t i = 0; i < j->member_count && same; i++) {
             const task *a = &j->g->tasks[x->members[i]], *b = &j->g->tasks[j->members[i]];
-            same = a->lane == b->lane && task_event(j->g, a)->name == task_event(j->g, b)->name;
+            same = a->lane == b->lane && a->name == b->name;
         }
         if (same)
             return x;

@@ -97,24 +97,31 @@ static size_t lane_of_stream(const task_graph *g, const lane *like, int64_t stre
     return SIZE_MAX;
 }
 
-/* When the task at a place of a lane was launched; where its launch is not in the file, when the nearest one before it was. */
-static int64_t launched_at(const task_graph *g, size_t l, size_t place)
+/* When the task at each place of by_lane was launched; where its launch is not in the file, when the nearest one before it was.
+ * NULL: no memory. */
+static int64_t *list_launches(const task_graph *g)
 {
-    for (size_t i = place + 1; i-- > g->lane_first[l] && place - i < LOOK_BACK;) {
-        const event *call = launch_of(g, &g->tasks[g->by_lane[i]]);
-        if (call != NULL)
-            return call->start;
+    int64_t *launched = mem_alloc(MEM_RECORDS, g->count * sizeof *launched);
+    for (size_t l = 0; launched != NULL && l < g->t->lanes; l++) {
+        size_t last = SIZE_MAX; /* the latest place with a launch */
+        for (size_t i = g->lane_first[l]; i < g->lane_first[l + 1]; i++) {
+            const task *x = &g->tasks[g->by_lane[i]];
+            last = x->launch != 0 ? i : last;
+            launched[i] = x->launch != 0                             ? x->asked
+                          : last != SIZE_MAX && i - last < LOOK_BACK ? launched[last]
+                                                                     : x->start;
+        }
     }
-    return g->tasks[g->by_lane[place]].start;
+    return launched;
 }
 
 /* Among the tasks of a lane, which are in order of launch: how many were launched before ns. */
-static size_t launched_before(const task_graph *g, size_t l, int64_t ns)
+static size_t launched_before(const task_graph *g, const int64_t *launched, size_t l, int64_t ns)
 {
     size_t low = g->lane_first[l], high = g->lane_first[l + 1];
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (launched_at(g, l, middle) < ns)
+        if (launched[middle] < ns)
             low = middle + 1;
         else
             high = middle;
@@ -124,24 +131,22 @@ static size_t launched_before(const task_graph *g, size_t l, int64_t ns)
 
 static int64_t call_time(const task_graph *g, uint32_t link, int64_t otherwise)
 {
-    uint32_t c = task_graph_call(g, link);
-    return c != 0 ? store_event(g->s, g->call_event[c - 1])->start : otherwise;
+    uint32_t c = calls_with(&g->calls, link);
+    return c != 0 ? store_event(g->s, g->calls.event[c - 1])->start : otherwise;
 }
 
-static void follow_note(task_graph *g, const event *note)
+static void follow_note(task_graph *g, const int64_t *launched, const event *note)
 {
     const event_detail *d = store_more(g->s, note);
     const lane *on = &g->s->lanes[note->lane];
-    if (d == NULL || d->wait_stream < 0 || d->stream < 0)
-        return;
-    g->wait_notes++;
     size_t from = lane_of_stream(g, on, d->wait_stream), to = lane_of_stream(g, on, d->stream);
     if (from == SIZE_MAX || to == SIZE_MAX || from == to)
         return;
     int64_t wait_ns = call_time(g, note->link, note->start);
-    bool exact = d->record_link != 0 && task_graph_call(g, d->record_link) != 0;
+    bool exact = calls_with(&g->calls, d->record_link) != 0;
     int64_t record_ns = exact ? call_time(g, d->record_link, wait_ns) : wait_ns;
-    size_t last = launched_before(g, from, record_ns), next = launched_before(g, to, wait_ns);
+    size_t last = launched_before(g, launched, from, record_ns),
+           next = launched_before(g, launched, to, wait_ns);
     if (last == g->lane_first[from] || next == g->lane_first[to + 1])
         return;
     /* A task without a launch may have come behind the record: the last one that is known to have been there counts. */
@@ -155,16 +160,18 @@ static void follow_note(task_graph *g, const event *note)
         set_cause(g, x, by, exact ? HOW_EXACT : HOW_GOOD);
 }
 
-static void follow_notes(task_graph *g)
+static int follow_notes(task_graph *g, foray_error *err)
 {
-    for (size_t l = 0; l < g->t->lanes; l++) {
-        for (size_t i = g->t->first[l]; g->t->lane_group[l] == g->group && i < g->t->first[l + 1]; i++) {
-            const event *e = store_event(g->s, g->t->order[i]);
-            if (e->kind == EVENT_SYNC_NOTE)
-                follow_note(g, e);
-            g->wait_calls += e->kind == EVENT_WAIT_CALL;
-        }
-    }
+    g->wait_calls = g->t->groups[g->group].of_kind[EVENT_WAIT_CALL];
+    if (g->wait_notes == 0)
+        return FORAY_OK;
+    int64_t *launched = list_launches(g);
+    if (launched == NULL)
+        return fail(err, FORAY_ENOMEM, "out of memory for %zu tasks", g->count);
+    for (size_t i = 0; i < g->wait_notes; i++)
+        follow_note(g, launched, store_event(g->s, g->notes[i]));
+    mem_free(MEM_RECORDS, launched, g->count * sizeof *launched);
+    return FORAY_OK;
 }
 
 /* ---- foray and Ascend: arrows ----------------------------------------------------------------- */
@@ -320,8 +327,9 @@ int edges_find(store *s, task_graph *g, foray_error *err)
     if (rc != FORAY_OK)
         return rc;
     resolve_waits(s, g);
-    follow_notes(g);
-    rc = follow_arrows(g, err);
+    rc = follow_notes(g, err);
+    if (rc == FORAY_OK)
+        rc = follow_arrows(g, err);
     if (rc == FORAY_OK)
         infer_joins(g);
     return rc;

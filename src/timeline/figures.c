@@ -91,7 +91,7 @@ static void add_replays(analysis *a)
         const task *x = &g->tasks[i];
         if (x->step != 0 && x->replay == 0 && event_is_work(x->kind))
             a->steps[x->step - 1].eager_launches++;
-        const event_detail *d = store_more(g->s, task_event(g, x));
+        const event_detail *d = task_more(g, x);
         if (x->step != 0 && d != NULL && d->rows > a->steps[x->step - 1].rows &&
             x->phase == PHASE_TARGET_VERIFY)
             a->steps[x->step - 1].rows = d->rows;
@@ -117,10 +117,9 @@ static int find_joins(analysis *a, foray_error *err)
         uint32_t won = ahead >= 0 ? by : own, lost = ahead >= 0 ? own : by;
         int64_t slack = ahead >= 0 ? ahead : -ahead;
         size_t f = 0;
-        while (f < a->fork_count &&
-               (task_event(g, &g->tasks[a->forks[f].join])->name != task_event(g, x)->name ||
-                task_event(g, &g->tasks[a->forks[f].won])->name != task_event(g, &g->tasks[won - 1])->name ||
-                task_event(g, &g->tasks[a->forks[f].lost])->name != task_event(g, &g->tasks[lost - 1])->name))
+        while (f < a->fork_count && (g->tasks[a->forks[f].join].name != x->name ||
+                                     g->tasks[a->forks[f].won].name != g->tasks[won - 1].name ||
+                                     g->tasks[a->forks[f].lost].name != g->tasks[lost - 1].name))
             f++;
         if (f == a->fork_count) {
             if (a->fork_count >= 512)

@@ -273,7 +273,7 @@ const peer_wait *ranks_wait_at(const analysis *a, const task *x)
 
 int ranks_notifier(const analysis *a, const task *x)
 {
-    const event_detail *d = store_more(a->graph.s, task_event(&a->graph, x));
+    const event_detail *d = task_more(&a->graph, x);
     int own = a->graph.t->groups[a->graph.group].rank;
     if (d == NULL)
         return -1;
@@ -390,7 +390,8 @@ static bool charge_waits(analysis *a, const analysis *list, size_t count)
         look_at_peer(a, of_rank(list, count, w->rank), w->from, w->until, c);
     }
     for (size_t i = 0; i < a->step_count; i++)
-        for (size_t k = 0; k < a->steps[i].segments && a->steps[i].reason == STEP_KEPT; k++) {
+        for (size_t k = 0;
+             a->steps[i].peer_ns > 0 && a->steps[i].reason == STEP_KEPT && k < a->steps[i].segments; k++) {
             const segment *x = path_at(a, a->steps[i].first_segment + k);
             peer_charge *c = x->kind == SEGMENT_PEER_WAIT && x->peer != 0 ? charge_for(a, x->peer - 1) : NULL;
             if (c != NULL)

@@ -283,8 +283,7 @@ static void put_lane(const analysis *a, const step *s, size_t l, const uint8_t *
             buf_puts(out, ",\"tasks\":[");
         }
         buf_printf(out, "%s[%" PRId64 ",%" PRId64 ",%u,%u,%u,%u]", opened ? "," : "", x->start - s->start,
-                   x->end - x->start, use_name(n, task_event(g, x)->name), x->phase, x->kind,
-                   on_path[index] != 0);
+                   x->end - x->start, use_name(n, x->name), x->phase, x->kind, on_path[index] != 0);
         opened = true;
     }
     if (opened) {
@@ -320,7 +319,7 @@ static void put_timeline(const report *r, const analysis *a, buf *out)
     if (n.number == NULL || n.order == NULL || on_path == NULL) {
         out->failed = true;
     } else {
-        for (size_t k = 0; k < a->path_count; k++)
+        for (size_t k = 0; k < path_count(a); k++)
             if (path_at(a, k)->task != 0 && path_at(a, k)->kind <= SEGMENT_WAIT)
                 on_path[path_at(a, k)->task - 1] = 1;
         size_t put = 0, shown = 0;

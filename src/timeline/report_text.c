@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "timeline/beside.h"
 #include "timeline/cycle.h"
 #include "timeline/ranks.h"
 #include "timeline/report.h"
@@ -299,7 +300,8 @@ static void put_path(const report *r, const analysis *a, buf *out)
     buf_printf(out, "step %zu, %.3f ms%s\n%10s %10s\n", number, ms(s->end - s->start),
                r->only_step < 0 ? " (nearest to its bucket's median)" : "", "at", "for");
     size_t lines = 0;
-    for (size_t i = 0; i < s->segments; i++) /* small stretches are told only where there is room */
+    for (size_t i = 0; i < s->segments && lines <= LINES;
+         i++) /* small stretches are told only where there is room */
         lines +=
             i == 0 || !joins_line(path_at(a, s->first_segment + i - 1), path_at(a, s->first_segment + i));
     int64_t least = lines > LINES ? (s->end - s->start) / 200 : 0, left = 0;
@@ -478,6 +480,36 @@ static void put_symptoms(const analysis *a, buf *out)
     }
 }
 
+/* The symptoms, told beside the path. */
+typedef struct {
+    const analysis *a;
+    buf text;
+} symptom_text;
+
+static void tell_symptoms(void *user)
+{
+    symptom_text *t = user;
+    put_symptoms(t->a, &t->text);
+}
+
+static void put_screen_three(const report *r, const analysis *a, buf *out)
+{
+    symptom_text symptoms = { .a = a };
+    beside second;
+    beside_start(&second, beside_worth(path_count(a)), tell_symptoms, &symptoms);
+    headline(out, "the critical path (ms)");
+    put_path(r, a, out);
+    put_host_work(r, a, out);
+    put_forks(a, out);
+    put_peers(a, out);
+    put_what_ifs(a, out);
+    beside_wait(&second);
+    if (symptoms.text.len > 0)
+        buf_append(out, symptoms.text.data, symptoms.text.len);
+    out->failed = out->failed || symptoms.text.failed;
+    buf_free(&symptoms.text);
+}
+
 /* A graph-mode cycle, as one would tabulate it by hand. */
 static void put_cycle(const analysis *a, buf *out)
 {
@@ -530,13 +562,6 @@ void report_text(const report *r, buf *out)
     if (left_out)
         buf_puts(out, "* not in the medians, for the reasons above\n");
     put_buckets(a, shown, out);
-    if (a->path_count == 0)
-        return;
-    headline(out, "the critical path (ms)");
-    put_path(r, a, out);
-    put_host_work(r, a, out);
-    put_forks(a, out);
-    put_peers(a, out);
-    put_what_ifs(a, out);
-    put_symptoms(a, out);
+    if (path_count(a) > 0)
+        put_screen_three(r, a, out);
 }

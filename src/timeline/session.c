@@ -2,6 +2,7 @@
 #include "timeline/session.h"
 
 #include "base/mem.h"
+#include "timeline/beside.h"
 #include "timeline/ranks.h"
 #include "timeline/records.h"
 
@@ -32,6 +33,63 @@ int session_add_text(session *s, const char *name, const char *text, size_t byte
     return rc;
 }
 
+/* The host's threads, found beside the task graphs. */
+typedef struct {
+    const session *s;
+    host_side found;
+    int rc;
+    foray_error err;
+} host_search;
+
+static void find_host_side(void *user)
+{
+    host_search *h = user;
+    h->rc = host_side_find(&h->s->input.events, &h->s->groups, &h->s->rules, &h->found, &h->err);
+}
+
+static int analyse_groups(session *s, const host_side *h, foray_error *err)
+{
+    int rc = FORAY_OK;
+    for (size_t i = 0; i < s->count && rc == FORAY_OK; i++)
+        rc = analyse_steps(&s->analyses[i], &s->rules, h, err);
+    if (rc ==
+        FORAY_OK) /* before the paths: a collective's wait for its last rank is known from all of them */
+        rc = ranks_align(s->analyses, s->count, err);
+    for (size_t i = 0; i < s->count && rc == FORAY_OK; i++)
+        rc = analyse_path(&s->analyses[i], &s->rules, h, &s->input.steps, err);
+    return rc == FORAY_OK ? ranks_charge(s->analyses, s->count, err) : rc;
+}
+
+static int analyse_profile(session *s, foray_error *err)
+{
+    host_search host = { .s = s };
+    beside search;
+    int rc = FORAY_OK;
+    beside_start(&search, beside_worth(s->input.events.count), find_host_side, &host);
+    for (; s->made < s->count && rc == FORAY_OK; s->made += rc == FORAY_OK)
+        rc = task_graph_build(&s->input.events, &s->groups, (uint32_t)s->made, &s->analyses[s->made].graph,
+                              err);
+    beside_wait(&search);
+    if (rc == FORAY_OK && host.rc != FORAY_OK) {
+        *err = host.err;
+        rc = host.rc;
+    }
+    if (rc == FORAY_OK)
+        rc = analyse_groups(s, &host.found, err);
+    host_side_free(&host.found);
+    return rc;
+}
+
+/* Step records without a profile. */
+static int analyse_records(session *s, foray_error *err)
+{
+    int rank = s->input.steps.entries[0].rank, rc = settle_add_group(&s->groups, rank, err);
+    if (rc == FORAY_OK)
+        rc = records_analyse(&s->input.events, &s->groups, &s->input.steps, rank, &s->analyses[0], err);
+    s->made += rc == FORAY_OK;
+    return rc;
+}
+
 int session_finish(session *s, foray_error *err)
 {
     const side_files *sides = &s->input.sides;
@@ -48,25 +106,7 @@ int session_finish(session *s, foray_error *err)
     s->analyses = mem_alloc_zeroed(MEM_RECORDS, s->count * sizeof *s->analyses);
     if (s->analyses == NULL)
         return fail(err, FORAY_ENOMEM, "out of memory for %zu ranks", s->count);
-    if (alone) {
-        rc = settle_add_group(&s->groups, s->input.steps.entries[0].rank, err);
-        if (rc == FORAY_OK)
-            rc = records_analyse(&s->input.events, &s->groups, &s->input.steps,
-                                 s->input.steps.entries[0].rank, &s->analyses[0], err);
-        s->made += rc == FORAY_OK;
-        return rc;
-    }
-    for (; s->made < s->count && rc == FORAY_OK; s->made += rc == FORAY_OK)
-        rc = analyse_tasks(&s->input.events, &s->groups, &s->rules, (uint32_t)s->made, &s->analyses[s->made],
-                           err);
-    if (rc ==
-        FORAY_OK) /* before the paths: a collective's wait for its last rank is known from all of them */
-        rc = ranks_align(s->analyses, s->count, err);
-    for (size_t i = 0; i < s->count && rc == FORAY_OK; i++)
-        rc = analyse_path(&s->analyses[i], &s->rules, &s->input.steps, err);
-    if (rc == FORAY_OK)
-        rc = ranks_charge(s->analyses, s->count, err);
-    return rc;
+    return alone ? analyse_records(s, err) : analyse_profile(s, err);
 }
 
 void session_free(session *s)

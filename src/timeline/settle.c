@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "timeline/list.h"
+#include "timeline/order.h"
 
 /* ---- names of calls and tasks ----------------------------------------------------------------- */
 
@@ -233,12 +234,18 @@ static void find_kinds(classes *c, size_t p)
     const int64_t least = 60ll * 1000000000, epoch = 3600ll * 1000000000;
     store *s = c->s;
     part *of = &s->parts[p];
-    int64_t middle = middle_start(s, p), low = INT64_MAX, high = INT64_MIN;
+    int64_t middle = middle_start(s, p), low = INT64_MAX, high = INT64_MIN, longest = 0;
+    bool early = false; /* some start at 0 and should not */
     for (size_t i = of->first; i < store_part_end(s, p); i++) {
         event *e = store_event(s, i);
         find_kind(c, of, e);
-        if (e->start == 0 && middle > epoch)
+        if ((e->flags & EVENT_UNFINISHED) != 0)
+            e->kind = EVENT_OTHER; /* listed by count, left out of everything else */
+        longest = e->dur > longest ? e->dur : longest;
+        if (e->start == 0 && middle > epoch) {
+            early = true;
             continue;
+        }
         low = e->start < low ? e->start : low;
         high = e->start > high ? e->start : high;
     }
@@ -247,14 +254,13 @@ static void find_kinds(classes *c, size_t p)
     limit = limit > least ? limit : least;
     if (limit > INT64_MAX / 1024) /* a hundred days: sums hold a thousand such */
         limit = INT64_MAX / 1024;
-    for (size_t i = of->first; i < store_part_end(s, p); i++) {
+    for (size_t i = of->first; (early || longest > limit) && i < store_part_end(s, p); i++) {
         event *e = store_event(s, i);
         if (e->dur > limit || (e->start == 0 && middle > epoch)) {
             e->flags |= EVENT_ABSURD;
+            e->kind = EVENT_OTHER;
             of->faults[FAULT_ABSURD]++;
         }
-        if ((e->flags & (EVENT_UNFINISHED | EVENT_ABSURD)) != 0)
-            e->kind = EVENT_OTHER; /* listed by count, left out of everything else */
     }
 }
 
@@ -420,6 +426,7 @@ static void merge_lanes(store *s, settled *t, uint32_t *alias)
                 alias[i] = (uint32_t)j;
                 merged = true;
                 s->lanes[j].events += l->events;
+                s->lanes[i].events = 0;
                 break;
             }
         }
@@ -475,105 +482,6 @@ static int form_groups(store *s, settled *t, foray_error *err)
     return FORAY_OK;
 }
 
-/* Also counts the events of each lane, behind its place in t->first. */
-static void measure_groups(const store *s, settled *t)
-{
-    memset(t->first, 0, (t->lanes + 1) * sizeof *t->first);
-    for (size_t i = 0; i < s->count; i++) {
-        const event *e = store_event(s, i);
-        t->first[e->lane + 1]++;
-        if (t->lane_group[e->lane] == NO_GROUP)
-            continue;
-        group *g = &t->groups[t->lane_group[e->lane]];
-        if (e->kind == EVENT_OTHER || (e->flags & EVENT_DUPLICATE) != 0)
-            continue;
-        g->tasks += event_is_task(e->kind);
-        g->calls += e->kind >= EVENT_LAUNCH && e->kind <= EVENT_CALL;
-        g->first_ns = e->start < g->first_ns ? e->start : g->first_ns;
-        g->last_ns = event_end(e) > g->last_ns ? event_end(e) : g->last_ns;
-        s->parts[s->lanes[e->lane].part].tasks += event_is_task(e->kind);
-    }
-}
-
-/* ---- order ------------------------------------------------------------------------------------ */
-
-static inline bool comes_before(const store *s, uint32_t a, uint32_t b)
-{
-    const event *x = store_event(s, a), *y = store_event(s, b);
-    if (x->start != y->start)
-        return x->start < y->start;
-    if (x->dur != y->dur)
-        return x->dur > y->dur;
-    return a <= b;
-}
-
-/* Merges [0, middle) and [middle, n), each in order; touches only the stretch in which they overlap. */
-static void merge_runs(const store *s, uint32_t *list, size_t middle, size_t n, uint32_t *room)
-{
-    size_t low = 0, high = middle;
-    while (low < high) { /* what comes before all of the second run stays */
-        size_t half = low + (high - low) / 2;
-        if (comes_before(s, list[half], list[middle]))
-            low = half + 1;
-        else
-            high = half;
-    }
-    size_t kept = middle - low, i = 0, j = middle, k = low;
-    memcpy(room, list + low, kept * sizeof *room);
-    while (i < kept && j < n)
-        list[k++] = comes_before(s, room[i], list[j]) ? room[i++] : list[j++];
-    memcpy(list + k, room + i, (kept - i) * sizeof *room);
-}
-
-/* Merges the runs that are in order already, like carries of a binary counter: nearly sorted lanes cost one pass. */
-static void sort_lane(const store *s, uint32_t *list, size_t n, uint32_t *room)
-{
-    enum { MOST_RANKS = 40 };
-    size_t
-        start[MOST_RANKS]; /* of runs that wait, each with its rank: two of one rank become one of the next */
-    int rank[MOST_RANKS], waiting = 0;
-    for (size_t at = 0; at < n;) {
-        size_t end = at + 1;
-        while (end < n && comes_before(s, list[end - 1], list[end]))
-            end++;
-        start[waiting] = at;
-        rank[waiting++] = 0;
-        for (; waiting > 1 && (rank[waiting - 2] == rank[waiting - 1] || end == n); waiting--) {
-            size_t from = start[waiting - 2];
-            merge_runs(s, list + from, start[waiting - 1] - from, end - from, room);
-            rank[waiting - 2]++;
-        }
-        at = end;
-    }
-}
-
-static int order_events(const store *s, settled *t, foray_error *err)
-{
-    size_t longest = 0;
-    for (size_t l = 0; l < t->lanes; l++) {
-        longest = t->first[l + 1] > longest ? t->first[l + 1] : longest;
-        t->first[l + 1] += t->first[l];
-    }
-    size_t *at = mem_alloc(MEM_RECORDS, (t->lanes + 1) * sizeof *at);
-    uint32_t *scratch = mem_alloc(MEM_RECORDS, longest * sizeof *scratch);
-    if (at == NULL || scratch == NULL) {
-        mem_free(MEM_RECORDS, at, (t->lanes + 1) * sizeof *at);
-        mem_free(MEM_RECORDS, scratch, longest * sizeof *scratch);
-        return fail(err, FORAY_ENOMEM, "out of memory to order %zu events", s->count);
-    }
-    memcpy(at, t->first, (t->lanes + 1) * sizeof *at);
-    for (size_t i = 0; i < s->count; i++)
-        t->order[at[store_event(s, i)->lane]++] = (uint32_t)i;
-    for (size_t l = 0; l < t->lanes; l++) {
-        size_t n = t->first[l + 1] - t->first[l];
-        if (n > 1)
-            sort_lane(s, t->order + t->first[l], n, scratch);
-    }
-    mem_free(MEM_RECORDS, at, (t->lanes + 1) * sizeof *at);
-    mem_free(MEM_RECORDS, scratch, longest * sizeof *scratch);
-    return FORAY_OK;
-}
-
 int settle(store *s, const rules *r, settled *out, foray_error *err)
 {
     spread_process_names(s);
@@ -586,10 +494,11 @@ int settle(store *s, const rules *r, settled *out, foray_error *err)
     c.is_step = mem_alloc_zeroed(MEM_RECORDS, c.names);
     t.lane_group = mem_alloc_zeroed(MEM_RECORDS, t.lanes * sizeof *t.lane_group);
     t.order = mem_alloc(MEM_RECORDS, t.events * sizeof *t.order);
+    t.kind = mem_alloc(MEM_RECORDS, t.events);
     t.first = mem_alloc(MEM_RECORDS, (t.lanes + 1) * sizeof *t.first);
     int rc = FORAY_OK;
     if (alias == NULL || c.call == NULL || c.is_comm == NULL || c.is_step == NULL || t.lane_group == NULL ||
-        t.order == NULL || t.first == NULL || s->failed) {
+        t.order == NULL || t.kind == NULL || t.first == NULL || s->failed) {
         rc = fail(err, FORAY_ENOMEM, "out of memory for %zu events", s->count);
         goto done;
     }
@@ -600,7 +509,6 @@ int settle(store *s, const rules *r, settled *out, foray_error *err)
         rc = form_groups(s, &t, err);
     if (rc == FORAY_OK) {
         merge_lanes(s, &t, alias);
-        measure_groups(s, &t);
         rc = order_events(s, &t, err);
     }
 done:
@@ -627,6 +535,7 @@ void settle_free(settled *t)
 {
     mem_free(MEM_RECORDS, t->lane_group, t->lanes * sizeof *t->lane_group);
     mem_free(MEM_RECORDS, t->order, t->events * sizeof *t->order);
+    mem_free(MEM_RECORDS, t->kind, t->events);
     mem_free(MEM_RECORDS, t->first, (t->lanes + 1) * sizeof *t->first);
     list_free(&t->groups, &t->group_cap, sizeof *t->groups);
     *t = (settled) { 0 };

@@ -345,7 +345,7 @@ static bool is_task(const task_graph *g, const side_kernel *k)
             high = middle;
     }
     for (; low < g->count && g->tasks[low].start == k->start; low++)
-        if (task_event(g, &g->tasks[low])->name == k->name)
+        if (g->tasks[low].name == k->name)
             return true;
     return false;
 }

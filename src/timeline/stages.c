@@ -1,80 +1,11 @@
 /* stages.c: which stage each task belongs to, in order of trust: the file's own word (foray), the annotation around its
- * launch, the graph that it is a node of, its place in the step and its name.
- *
- * The annotation is looked up at the time when the host asked for the task: on Ascend a task passes through an operator
- * queue, and what encloses its entry there counts, not what encloses the launch on the queue's thread.
+ * launch (host_side.c), the graph that it is a node of, its place in the step and its name.
  */
 #include <string.h>
 
 #include "base/mem.h"
 #include "timeline/analysis.h"
 #include "timeline/list.h"
-
-enum { NO_PHASE = 0xff, DEEPEST = 512 };
-
-/* An open range of the host thread that is swept. */
-typedef struct {
-    int64_t end;
-    uint8_t phase;
-    uint32_t queue_link; /* of a Dequeue; 0 */
-} open_range;
-
-typedef struct {
-    analysis *a;
-    const rules *r;
-    const store *s;
-    uint8_t *rule_phase; /* [names] phase + 2 of the stage rule that fits; 1: none; 0: not asked */
-    size_t names, events;
-    uint8_t *phase; /* [events] of launches and queue entries; NO_PHASE */
-    uint32_t
-        *entry; /* [events] of launches from the queue: the Enqueue event + 1; NULL: no queue in the file */
-} sweep;
-
-static uint8_t phase_of_name(sweep *w, uint32_t name)
-{
-    if (w->rule_phase[name] == 0) {
-        const rule *found = rules_find(w->r, RULE_STAGE, names_text(&w->s->names, name));
-        w->rule_phase[name] = (uint8_t)(found != NULL ? found->phase + 2 : 1);
-    }
-    return w->rule_phase[name] == 1 ? NO_PHASE : (uint8_t)(w->rule_phase[name] - 2);
-}
-
-/* Goes through a thread's events with the ranges that are open. Without a queue the launches get the innermost stage;
- * on the queue's thread they get that of their entry. */
-static void sweep_lane(sweep *w, size_t l, bool ascend)
-{
-    const settled *t = w->a->graph.t;
-    open_range stack[DEEPEST];
-    size_t depth = 0;
-    for (size_t i = t->first[l]; i < t->first[l + 1]; i++) {
-        uint32_t index = t->order[i];
-        const event *e = store_event(w->s, index);
-        while (depth > 0 && stack[depth - 1].end <= e->start)
-            depth--;
-        uint8_t inside = depth > 0 ? stack[depth - 1].phase : NO_PHASE;
-        uint32_t queue = depth > 0 ? stack[depth - 1].queue_link : 0;
-        if (e->kind == EVENT_ANNOTATION || e->kind == EVENT_DEQUEUE || (ascend && e->kind == EVENT_OP)) {
-            uint8_t own = e->kind != EVENT_DEQUEUE ? phase_of_name(w, e->name) : NO_PHASE;
-            if (depth < DEEPEST && (own != NO_PHASE || e->kind == EVENT_DEQUEUE))
-                stack[depth++] = (open_range) { event_end(e), own != NO_PHASE ? own : inside,
-                                                e->kind == EVENT_DEQUEUE ? e->link : queue };
-        } else if (e->kind == EVENT_ENQUEUE || (e->kind >= EVENT_LAUNCH && e->kind <= EVENT_CALL)) {
-            uint32_t entry = e->kind != EVENT_ENQUEUE ? task_graph_entry(&w->a->graph, queue) : 0;
-            w->phase[index] = entry != 0 ? w->phase[entry - 1] : inside;
-            if (entry != 0)
-                w->entry[index] = entry;
-        }
-    }
-}
-
-static bool has_kind(const sweep *w, size_t l, event_kind k)
-{
-    const settled *t = w->a->graph.t;
-    for (size_t i = t->first[l]; i < t->first[l + 1]; i++)
-        if (store_event(w->s, t->order[i])->kind == k)
-            return true;
-    return false;
-}
 
 /* Servers that name a pass after the engine's step, not after what it does: where something drafts and nothing is called verify, their
  * decode passes verify the drafts. */
@@ -100,20 +31,20 @@ static int64_t asked_without_launch(const task_graph *g, const task *x)
     return follows ? before->asked : x->start;
 }
 
-static void give_phases(sweep *w)
+void stages_by_annotation(analysis *a, const host_side *h)
 {
-    task_graph *g = &w->a->graph;
+    task_graph *g = &a->graph;
     for (size_t i = 0; i < g->count; i++) {
         task *x = &g->tasks[i];
-        const event_detail *d = store_more(w->s, task_event(g, x));
+        const event_detail *d = task_more(g, x);
         x->asked = asked_without_launch(g, x);
         x->phase = PHASE_UNATTRIBUTED;
         x->phase_how = HOW_NONE;
         if (x->launch != 0) {
-            uint32_t call = x->launch - 1, entry = w->entry != NULL ? w->entry[call] : 0;
-            x->asked = store_event(w->s, entry != 0 ? entry - 1 : call)->start;
-            if (w->phase[call] != NO_PHASE) {
-                x->phase = w->phase[call];
+            uint32_t call = x->launch - 1, entry = h->entry != NULL ? h->entry[call] : 0;
+            x->asked = store_event(g->s, entry != 0 ? entry - 1 : call)->start;
+            if (h->phase[call] != NO_STAGE) {
+                x->phase = h->phase[call];
                 x->phase_how = HOW_EXACT;
             }
         }
@@ -127,34 +58,6 @@ static void give_phases(sweep *w)
         g->replays[r].phase = g->tasks[g->replays[r].first].phase;
         g->replays[r].phase_how = g->tasks[g->replays[r].first].phase_how;
     }
-}
-
-int stages_by_annotation(analysis *a, const rules *r, foray_error *err)
-{
-    task_graph *g = &a->graph;
-    sweep w = { .a = a, .r = r, .s = g->s, .names = g->s->names.count, .events = g->s->count };
-    w.rule_phase = mem_alloc_zeroed(MEM_RECORDS, w.names);
-    w.phase = mem_alloc(MEM_RECORDS, w.events);
-    if (g->entry_slots > 0)
-        w.entry = mem_alloc_zeroed(MEM_RECORDS, w.events * sizeof *w.entry);
-    int rc = FORAY_OK;
-    if (w.rule_phase == NULL || w.phase == NULL || (g->entry_slots > 0 && w.entry == NULL)) {
-        rc = fail(err, FORAY_ENOMEM, "out of memory for stages");
-    } else {
-        memset(w.phase, NO_PHASE, w.events);
-        bool ascend = g->t->groups[g->group].format == FORMAT_ASCEND;
-        for (int queue = 0; queue < 2;
-             queue++) /* the queue's own threads come second: they look their entries up */
-            for (size_t l = 0; l < g->t->lanes; l++)
-                if (g->t->lane_group[l] == g->group && g->s->lanes[l].role == LANE_HOST &&
-                    (w.entry != NULL && has_kind(&w, l, EVENT_DEQUEUE)) == (queue == 1))
-                    sweep_lane(&w, l, ascend);
-        give_phases(&w);
-    }
-    mem_free(MEM_RECORDS, w.rule_phase, w.names);
-    mem_free(MEM_RECORDS, w.phase, w.events);
-    mem_free(MEM_RECORDS, w.entry, w.entry != NULL ? w.events * sizeof *w.entry : 0);
-    return rc;
 }
 
 /* ---- by graph and by order -------------------------------------------------------------------- */
@@ -209,7 +112,7 @@ static void place_replays(analysis *a, const step *s, size_t first, size_t last)
 /* An eager task that nothing assigns: by its name, else by where it stands. */
 static void place_task(const replay *verify, int64_t draft_start, uint8_t named, task *x)
 {
-    if (named != NO_PHASE) {
+    if (named != NO_STAGE) {
         set_phase(x, (phase)named, HOW_GOOD);
         return;
     }
@@ -223,15 +126,15 @@ static void place_task(const replay *verify, int64_t draft_start, uint8_t named,
         set_phase(x, x->start < draft_start ? PHASE_DRAFT : PHASE_PLAN, HOW_INFERRED);
 }
 
-/* The phase that a kernel's name says, asked once per name; NO_PHASE. */
+/* The phase that a kernel's name says, asked once per name; NO_STAGE. */
 static uint8_t phase_of_kernel(const task_graph *g, const rules *r, uint8_t *known, const task *x)
 {
-    uint32_t name = task_event(g, x)->name;
+    uint32_t name = x->name;
     if (known[name] == 0) {
         const rule *found = rules_find(r, RULE_KERNEL, names_text(&g->s->names, name));
         known[name] = (uint8_t)(found != NULL ? found->phase + 2 : 1);
     }
-    return known[name] == 1 ? NO_PHASE : (uint8_t)(known[name] - 2);
+    return known[name] == 1 ? NO_STAGE : (uint8_t)(known[name] - 2);
 }
 
 int stages_by_order(analysis *a, const rules *r, foray_error *err)

@@ -70,10 +70,10 @@ static int list_candidates(finder *f, foray_error *err)
     for (size_t l = 0; l < g->t->lanes; l++) {
         if (g->t->lane_group[l] != g->group || g->s->lanes[l].role != LANE_HOST)
             continue;
-        for (size_t i = g->t->first[l]; i < g->t->first[l + 1]; i++) {
+        const uint32_t kinds = kind_bit(EVENT_ANNOTATION) | (ascend ? kind_bit(EVENT_OP) : 0);
+        size_t end = g->t->first[l + 1];
+        for (size_t i = g->t->first[l]; (i = settled_find(g->t, i, end, kinds)) < end; i++) {
             const event *e = store_event(g->s, g->t->order[i]);
-            if (e->kind != EVENT_ANNOTATION && !(e->kind == EVENT_OP && ascend))
-                continue;
             if (f->rule_of[e->name] == 0)
                 f->rule_of[e->name] = rules_find(f->r, RULE_STEP, store_name(g->s, e)) != NULL ? 2 : 1;
             if (f->rule_of[e->name] == 1)
@@ -283,7 +283,7 @@ static int steps_by_round(analysis *a, foray_error *err)
     a->boundary = BOUNDARY_ROUND;
     for (size_t i = 0; i <= g->count; i++) {
         const task *x = i < g->count ? &g->tasks[g->by_end[i]] : NULL;
-        const event_detail *d = x != NULL ? store_more(g->s, task_event(g, x)) : NULL;
+        const event_detail *d = x != NULL ? task_more(g, x) : NULL;
         if (d != NULL && d->round >= 0 && open_round < 0)
             open_round = d->round;
         if (d != NULL && d->phase >= 0 && d->phase != PHASE_PREFILL && d->round == open_round)

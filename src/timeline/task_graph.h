@@ -11,7 +11,7 @@
 #ifndef FORAY_TIMELINE_TASK_GRAPH_H
 #define FORAY_TIMELINE_TASK_GRAPH_H
 
-#include "timeline/settle.h"
+#include "timeline/calls.h"
 
 typedef enum { HOW_NONE, HOW_INFERRED, HOW_GOOD, HOW_EXACT } evidence;
 
@@ -20,7 +20,8 @@ const char *evidence_name(evidence e);
 typedef struct {
     int64_t start, end;
     int64_t asked; /* when the host asked for it: its launch, or the entry in the operator queue (stages.c) */
-    uint32_t event; /* in the store */
+    uint32_t event;      /* in the store */
+    uint32_t name, more; /* as the event's */
     uint32_t before, cause;
     uint32_t launch; /* host event that launched it */
     uint32_t replay;
@@ -56,10 +57,6 @@ typedef struct {
 } dump_fit;
 
 typedef struct {
-    uint32_t link, call;
-} call_slot;
-
-typedef struct {
     const store *s;
     const settled *t;
     uint32_t group;
@@ -71,12 +68,9 @@ typedef struct {
     replay *replays;
     size_t replay_count, replay_cap;
     /* while the graph is made: */
-    call_slot *call_slot; /* hash of link -> first call of it + 1, chained by call_next */
-    size_t call_slots;
-    uint32_t *call_event, *call_next; /* [calls] */
-    size_t calls;
-    uint32_t *entry_slot; /* hash of link -> entry into the operator queue (event + 1) */
-    size_t entry_slots;   /* 0: no queue */
+    call_index calls; /* those that tasks and notes ask for */
+    uint32_t *notes;  /* [wait_notes] events that say for what a stream waits */
+    size_t notes_room;
     dump_fit *dumps;
     size_t dump_count, dump_cap;
     uint32_t main_lane; /* stream with most work */
@@ -89,21 +83,24 @@ typedef struct {
 int task_graph_build(store *s, const settled *t, uint32_t of_group, task_graph *out, foray_error *err);
 void task_graph_free(task_graph *g);
 
-/* While the graph is made: the calls with a link, through call_next; returns index + 1 into call_event, 0 none. */
-uint32_t task_graph_call(const task_graph *g, uint32_t link);
-/* The Enqueue event with a link, + 1; 0: none. */
-uint32_t task_graph_entry(const task_graph *g, uint32_t link);
 /* How many of the tasks in by_end end at or before ns. */
 size_t task_graph_ended_by(const task_graph *g, int64_t ns);
+/* The same, for many moments one after the other. near: the answer for the last one. */
+size_t task_graph_ended_near(const task_graph *g, int64_t ns, size_t near);
 
 static inline const event *task_event(const task_graph *g, const task *t)
 {
     return store_event(g->s, t->event);
 }
 
+static inline const event_detail *task_more(const task_graph *g, const task *t)
+{
+    return t->more != 0 ? &g->s->details[t->more - 1] : NULL;
+}
+
 static inline const char *task_name(const task_graph *g, const task *t)
 {
-    return store_name(g->s, task_event(g, t));
+    return names_text(&g->s->names, t->name);
 }
 
 #endif

@@ -8,30 +8,32 @@
  *
  * With nothing changed every time comes out as it was; the analysis keeps the largest deviation to prove it.
  */
+#include "timeline/what_if.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "timeline/analysis.h"
 #include "timeline/list.h"
 #include "timeline/ranks.h"
+#include "timeline/runs.h"
+#include "timeline/search.h"
 
-/* A call that waited: by the end, per lane. shift: how much later (or earlier) it returns in the run being made. */
-typedef struct {
-    int64_t start, end, shift;
-    uint32_t task; /* that it waited for */
-    uint16_t lane;
-} waited_call;
-
-typedef struct {
+struct rerun {
     const analysis *a;
     const task_graph *g;
+    const host_waits *w;
     int64_t *start, *end; /* [tasks] of the run being made */
-    waited_call *calls;   /* [count] by lane, then end */
-    size_t count, cap;
-    size_t *call_first; /* [lanes + 1] */
-    uint32_t *by_end;   /* [count] calls by their end, over all lanes */
-} runner;
+    int64_t
+        *shift; /* [waits] how much later (or earlier) the thread goes on behind it in the run being made */
+    uint32_t *by_end; /* [waits] over all lanes */
+    /* The last wait that was over, + 1: when the host launched a task, and when a wait began. A thread's moments move by it. */
+    uint32_t *of_task, *of_wait;
+    size_t waits;
+    uint32_t *room; /* [waits] while the order of their ends is found */
+    size_t *near;   /* [lanes] zeros: the wait that was looked for last */
+    int64_t error_ns;
+};
 
 /* The change of a run; NULL: none. */
 typedef struct {
@@ -39,80 +41,60 @@ typedef struct {
     uint8_t phase;
 } change;
 
-static int compare_calls(const void *a, const void *b)
+static bool is_over(const void *user, size_t place, int64_t ns)
 {
-    const waited_call *x = a, *y = b;
-    if (x->lane != y->lane)
-        return x->lane < y->lane ? -1 : 1;
-    return x->end < y->end ? -1 : x->end > y->end;
+    const host_waits *w = user;
+    return w->list[place].end <= ns;
 }
 
-static int compare_call_ends(const void *a, const void *b, void *user)
+static bool ends_before(const void *user, uint32_t a, uint32_t b)
 {
-    const waited_call *calls = user;
-    uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-    if (calls[i].end != calls[j].end)
-        return calls[i].end < calls[j].end ? -1 : 1;
-    return i < j ? -1 : i > j;
+    const host_waits *w = user;
+    return w->list[a].end != w->list[b].end ? w->list[a].end < w->list[b].end : a < b;
 }
 
-/* Calls at which the path, or any thread, waited for a task that ended inside the call. */
-static int find_calls(runner *r, foray_error *err)
+/* Finds by which wait each moment of a thread moves, and the order in which waits end. */
+static void find_moves(rerun *r)
 {
     const task_graph *g = r->g;
-    for (size_t l = 0; l < g->t->lanes; l++) {
-        for (size_t i = g->t->first[l]; g->t->lane_group[l] == g->group && i < g->t->first[l + 1]; i++) {
-            const event *e = store_event(g->s, g->t->order[i]);
-            if (e->kind != EVENT_SYNC_CALL && e->kind != EVENT_COPY_CALL)
-                continue;
-            for (size_t n = task_graph_ended_by(g, event_end(e)); n-- > 0;) {
-                const task *x = &g->tasks[g->by_end[n]];
-                if (x->end <= e->start)
-                    break;
-                if (e->kind == EVENT_COPY_CALL ? x->launch != g->t->order[i] + 1
-                                               : !event_is_work(x->kind) || x->asked > e->start)
-                    continue;
-                if (!list_reserve(&r->calls, &r->cap, r->count + 1, sizeof *r->calls))
-                    return fail(err, FORAY_ENOMEM, "out of memory for what-ifs");
-                r->calls[r->count++] = (waited_call) {
-                    .start = e->start, .end = event_end(e), .task = g->by_end[n], .lane = (uint16_t)l
-                };
-                break;
-            }
+    const host_waits *w = r->w;
+    runs all = { .list = r->by_end, .room = r->room };
+    runs_waiting waiting = { 0 };
+    for (size_t l = 0; l < w->lanes; l++) {
+        for (size_t i = w->first[l], place = i; i < w->first[l + 1]; i++) {
+            r->by_end[i] = (uint32_t)i;
+            place = search_near(w->first[l], w->first[l + 1], place, is_over, w, w->list[i].start);
+            r->of_wait[i] = place > w->first[l] ? (uint32_t)place : 0;
         }
+        if (w->first[l + 1] > w->first[l])
+            runs_add(&all, &waiting, w->first[l], w->first[l + 1], r->waits, ends_before, w);
     }
-    if (r->count == 0)
-        return FORAY_OK;
-    qsort(r->calls, r->count, sizeof *r->calls, compare_calls);
-    for (size_t i = 0; i < r->count; i++) {
-        r->call_first[r->calls[i].lane + 1]++;
-        r->by_end[i] = (uint32_t)i;
+    for (size_t i = 0; i < g->count; i++) {
+        const event *call = g->tasks[i].launch != 0 ? store_event(g->s, g->tasks[i].launch - 1) : NULL;
+        r->of_task[i] = 0;
+        if (call == NULL)
+            continue;
+        size_t first = w->first[call->lane], *place = &r->near[call->lane];
+        *place = search_near(first, w->first[call->lane + 1], *place, is_over, w, call->start);
+        r->of_task[i] = *place > first ? (uint32_t)*place : 0;
     }
-    for (size_t l = 0; l < g->t->lanes; l++)
-        r->call_first[l + 1] += r->call_first[l];
-    qsort_r(r->by_end, r->count, sizeof *r->by_end, compare_call_ends, r->calls);
-    return FORAY_OK;
 }
 
-/* How far a thread's moment has moved: by the last call before it that waited. */
-static int64_t shift_at(const runner *r, size_t l, int64_t ns)
+static int64_t shift_of(const rerun *r, uint32_t number)
 {
-    size_t low = r->call_first[l], high = r->call_first[l + 1];
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (r->calls[middle].end <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low > r->call_first[l] ? r->calls[low - 1].shift : 0;
+    return number != 0 ? r->shift[number - 1] : 0;
 }
 
-static void run_call(runner *r, waited_call *c)
+static void run_wait(rerun *r, uint32_t i)
 {
-    const task *x = &r->g->tasks[c->task];
-    int64_t begun = c->start + shift_at(r, c->lane, c->start), done = r->end[c->task];
-    c->shift = (begun > done ? begun : done) + (c->end - x->end) - c->end;
+    const host_wait *x = &r->w->list[i];
+    if (x->task == 0) { /* work out of a queue: the thread goes on as before */
+        const event *e = store_event(r->g->s, x->event);
+        r->shift[i] = i > r->w->first[e->lane] ? r->shift[i - 1] : 0;
+        return;
+    }
+    int64_t begun = x->start + shift_of(r, r->of_wait[i]), done = r->end[x->task - 1];
+    r->shift[i] = (begun > done ? begun : done) + (x->end - r->g->tasks[x->task - 1].end) - x->end;
 }
 
 /* Of a kernel that waits for its peers and transfers, how long it waits. */
@@ -143,11 +125,11 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static void start_task(runner *r, size_t i, const change *c)
+static void start_task(rerun *r, size_t i, const change *c)
 {
     const task_graph *g = r->g;
     const task *x = &g->tasks[i];
-    const event_detail *d = store_more(g->s, task_event(g, x));
+    const event_detail *d = task_more(g, x);
     int64_t was = INT64_MIN, is = INT64_MIN; /* the latest release, as it was and in this run */
     bool no_gap = c != NULL && c->kind == WHAT_NO_GAP && c->phase == x->phase;
     if (x->before != 0) {
@@ -166,7 +148,7 @@ static void start_task(runner *r, size_t i, const change *c)
         int64_t asked = call->start < x->start ? call->start : x->start;
         was = later(was, asked);
         if (!no_gap)
-            is = later(is, asked + shift_at(r, call->lane, call->start));
+            is = later(is, asked + shift_of(r, r->of_task[i]));
     }
     if (was == INT64_MIN) { /* nothing known: it keeps its time */
         r->start[i] = x->start;
@@ -185,7 +167,7 @@ static void start_task(runner *r, size_t i, const change *c)
     }
 }
 
-static void end_task(runner *r, size_t i, const change *c)
+static void end_task(rerun *r, size_t i, const change *c)
 {
     const task *x = &r->g->tasks[i];
     int64_t waits = c != NULL && c->kind == WHAT_NO_PEER ? waits_in(r->a, x) : 0;
@@ -198,21 +180,20 @@ static void end_task(runner *r, size_t i, const change *c)
 
 /* Runs everything once, in the order of the old times: a start needs ends before it, an end its own start (and a wait's the
  * end of its record), a call the end of its task. */
-static void run_all(runner *r, const change *c)
+static void run_all(rerun *r, const change *c)
 {
     const task_graph *g = r->g;
-    size_t call = 0, ended = 0;
-    for (size_t i = 0; i < r->count; i++)
-        r->calls[i].shift = 0;
+    size_t wait = 0, ended = 0;
+    memset(r->shift, 0, r->waits * sizeof *r->shift);
     for (size_t i = 0; i <= g->count; i++) {
         int64_t now = i < g->count ? g->tasks[i].start : INT64_MAX;
         for (;;) {
             bool has_end = ended < g->count && g->by_end[ended] < i && g->tasks[g->by_end[ended]].end <= now;
-            bool has_call = call < r->count && r->calls[r->by_end[call]].end <= now;
-            if (has_end && !(has_call && r->calls[r->by_end[call]].end < g->tasks[g->by_end[ended]].end))
+            bool has_wait = wait < r->waits && r->w->list[r->by_end[wait]].end <= now;
+            if (has_end && !(has_wait && r->w->list[r->by_end[wait]].end < g->tasks[g->by_end[ended]].end))
                 end_task(r, g->by_end[ended++], c);
-            else if (has_call)
-                run_call(r, &r->calls[r->by_end[call++]]);
+            else if (has_wait)
+                run_wait(r, r->by_end[wait++]);
             else
                 break;
         }
@@ -224,7 +205,7 @@ static void run_all(runner *r, const change *c)
 /* ---- from runs to savings --------------------------------------------------------------------- */
 
 /* The task whose start (or, in foray's rounds, whose end) is the boundary; SIZE_MAX. */
-static size_t boundary_task(const runner *r, int64_t ns)
+static size_t boundary_task(const rerun *r, int64_t ns)
 {
     const task_graph *g = r->g;
     if (r->a->boundary == BOUNDARY_ROUND) {
@@ -246,7 +227,7 @@ static size_t boundary_task(const runner *r, int64_t ns)
 
 /* How much earlier the moment of a boundary comes. The beginning of the first step and the end of the last are no task's
  * start: the one stays, the other is that of the task that ended last. */
-static int64_t gain_at(const runner *r, int64_t ns, bool is_last)
+static int64_t gain_at(const rerun *r, int64_t ns, bool is_last)
 {
     size_t x = is_last ? SIZE_MAX : boundary_task(r, ns);
     if (x != SIZE_MAX)
@@ -262,7 +243,7 @@ static int64_t gain_at(const runner *r, int64_t ns, bool is_last)
 }
 
 /* Mean saving over the kept steps. */
-static int64_t saving(const runner *r)
+static int64_t saving(const rerun *r)
 {
     const analysis *a = r->a;
     int64_t sum = 0, steps = 0;
@@ -277,7 +258,7 @@ static int64_t saving(const runner *r)
     return steps > 0 ? sum / steps : 0;
 }
 
-static int try_change(runner *r, analysis *a, what_kind kind, phase p, foray_error *err)
+static int try_change(rerun *r, analysis *a, what_kind kind, phase p, foray_error *err)
 {
     change c = { kind, (uint8_t)p };
     run_all(r, &c);
@@ -302,7 +283,7 @@ static int compare_savings(const void *a, const void *b)
 }
 
 /* Tries what the kept steps have at all: each account decides which change is worth a run. */
-static int try_changes(runner *r, analysis *a, foray_error *err)
+static int try_changes(rerun *r, analysis *a, foray_error *err)
 {
     int64_t gap[PHASE_COUNT] = { 0 }, own[PHASE_COUNT] = { 0 }, peer = 0, comm = 0, resource = 0;
     int rc = FORAY_OK;
@@ -339,39 +320,61 @@ static int try_changes(runner *r, analysis *a, foray_error *err)
     return rc;
 }
 
-int what_if_run(analysis *a, foray_error *err)
+int rerun_open(const analysis *a, const host_waits *w, rerun **out, foray_error *err)
 {
     const task_graph *g = &a->graph;
-    size_t calls_room = 0;
+    *out = NULL;
     if (g->count == 0)
         return FORAY_OK;
-    for (size_t l = 0; l < g->t->lanes; l++)
-        for (size_t i = g->t->first[l]; g->t->lane_group[l] == g->group && i < g->t->first[l + 1]; i++) {
-            unsigned kind = store_event(g->s, g->t->order[i])->kind;
-            calls_room += kind == EVENT_SYNC_CALL || kind == EVENT_COPY_CALL;
-        }
-    runner r = { .a = a, .g = g };
-    r.start = mem_alloc(MEM_RECORDS, g->count * sizeof *r.start);
-    r.end = mem_alloc(MEM_RECORDS, g->count * sizeof *r.end);
-    r.call_first = mem_alloc_zeroed(MEM_RECORDS, (g->t->lanes + 1) * sizeof *r.call_first);
-    r.by_end = mem_alloc(MEM_RECORDS, (calls_room + 1) * sizeof *r.by_end);
-    int rc = FORAY_OK;
-    if (r.start == NULL || r.end == NULL || r.call_first == NULL || r.by_end == NULL)
-        rc = fail(err, FORAY_ENOMEM, "out of memory for what-ifs");
-    if (rc == FORAY_OK)
-        rc = find_calls(&r, err);
-    if (rc == FORAY_OK) {
-        run_all(&r, NULL);
-        for (size_t i = 0; i < g->count; i++) {
-            int64_t off = llabs(r.start[i] - g->tasks[i].start), late = llabs(r.end[i] - g->tasks[i].end);
-            a->replay_error_ns = later(a->replay_error_ns, later(off, late));
-        }
-        rc = try_changes(&r, a, err);
+    rerun *r = mem_alloc_zeroed(MEM_RECORDS, sizeof *r);
+    if (r == NULL)
+        return fail(err, FORAY_ENOMEM, "out of memory for what-ifs");
+    *r = (rerun) { .a = a, .g = g, .w = w, .waits = w->first[w->lanes] };
+    r->start = mem_alloc(MEM_RECORDS, g->count * sizeof *r->start);
+    r->end = mem_alloc(MEM_RECORDS, g->count * sizeof *r->end);
+    r->of_task = mem_alloc(MEM_RECORDS, g->count * sizeof *r->of_task);
+    r->of_wait = mem_alloc(MEM_RECORDS, r->waits * sizeof *r->of_wait);
+    r->by_end = mem_alloc(MEM_RECORDS, r->waits * sizeof *r->by_end);
+    r->shift = mem_alloc(MEM_RECORDS, r->waits * sizeof *r->shift);
+    r->room = mem_alloc(MEM_RECORDS, r->waits * sizeof *r->room);
+    r->near = mem_alloc_zeroed(MEM_RECORDS, w->lanes * sizeof *r->near);
+    bool made = r->start != NULL && r->end != NULL && r->of_task != NULL && r->of_wait != NULL &&
+                r->by_end != NULL && r->shift != NULL && r->room != NULL && r->near != NULL;
+    if (!made) {
+        rerun_close(r);
+        return fail(err, FORAY_ENOMEM, "out of memory for what-ifs");
     }
-    mem_free(MEM_RECORDS, r.start, g->count * sizeof *r.start);
-    mem_free(MEM_RECORDS, r.end, g->count * sizeof *r.end);
-    mem_free(MEM_RECORDS, r.call_first, (g->t->lanes + 1) * sizeof *r.call_first);
-    mem_free(MEM_RECORDS, r.by_end, (calls_room + 1) * sizeof *r.by_end);
-    list_free(&r.calls, &r.cap, sizeof *r.calls);
-    return rc;
+    *out = r;
+    return FORAY_OK;
+}
+
+void rerun_close(rerun *r)
+{
+    if (r == NULL)
+        return;
+    mem_free(MEM_RECORDS, r->start, r->g->count * sizeof *r->start);
+    mem_free(MEM_RECORDS, r->end, r->g->count * sizeof *r->end);
+    mem_free(MEM_RECORDS, r->of_task, r->g->count * sizeof *r->of_task);
+    mem_free(MEM_RECORDS, r->of_wait, r->waits * sizeof *r->of_wait);
+    mem_free(MEM_RECORDS, r->by_end, r->waits * sizeof *r->by_end);
+    mem_free(MEM_RECORDS, r->shift, r->waits * sizeof *r->shift);
+    mem_free(MEM_RECORDS, r->room, r->waits * sizeof *r->room);
+    mem_free(MEM_RECORDS, r->near, r->w->lanes * sizeof *r->near);
+    mem_free(MEM_RECORDS, r, sizeof *r);
+}
+
+void rerun_unchanged(rerun *r)
+{
+    find_moves(r);
+    run_all(r, NULL);
+    for (size_t i = 0; i < r->g->count; i++) {
+        const task *x = &r->g->tasks[i];
+        r->error_ns = later(r->error_ns, later(llabs(r->start[i] - x->start), llabs(r->end[i] - x->end)));
+    }
+}
+
+int what_if_try(analysis *a, rerun *r, foray_error *err)
+{
+    a->replay_error_ns = r->error_ns;
+    return try_changes(r, a, err);
 }

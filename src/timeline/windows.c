@@ -77,7 +77,9 @@ static void look_at_calls(analysis *a)
         if (g->tasks[i].launch != 0)
             has_tasks[(g->tasks[i].launch - 1) / 32] |= 1u << (g->tasks[i].launch - 1) % 32;
     for (size_t l = 0; l < g->t->lanes; l++) {
-        for (size_t i = g->t->first[l]; g->t->lane_group[l] == g->group && i < g->t->first[l + 1]; i++) {
+        const uint32_t kinds = kind_bit(EVENT_GRAPH_LAUNCH) | kind_bit(EVENT_CAPTURE_CALL);
+        size_t end = g->t->lane_group[l] == g->group ? g->t->first[l + 1] : 0;
+        for (size_t i = g->t->first[l]; (i = settled_find(g->t, i, end, kinds)) < end; i++) {
             uint32_t index = g->t->order[i];
             const event *e = store_event(g->s, index);
             bool lost = e->kind == EVENT_GRAPH_LAUNCH && (has_tasks[index / 32] >> index % 32 & 1) == 0 &&

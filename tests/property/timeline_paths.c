@@ -17,7 +17,7 @@
 #include "support/mutate.h"
 #include "support/trace_make.h"
 
-enum { MOST_TASKS = 400, MOST_STEPS = 8, STREAMS = 4, LAUNCH_EXTRA = 2000 };
+enum { MOST_TASKS = 30000, MOST_STEPS = 2000, FEW_STEPS = 8, STREAMS = 4, LAUNCH_EXTRA = 2000 };
 
 /* One task as the machine ran it. */
 typedef struct {
@@ -133,10 +133,21 @@ static void synchronise(machine *m)
     m->host = until + draw(m, 200, 30000);
 }
 
-static void run_machine(machine *m, uint32_t seed, trace_make *out)
+static void start_machine(machine *m, uint32_t seed, trace_make *out)
 {
-    *m = (machine) { .seed = seed, .out = out, .host = 1000000, .correlation = 100 };
-    int steps = (int)draw(m, 3, MOST_STEPS - 1);
+    m->seed = seed;
+    m->draws = 0;
+    m->tasks = m->syncs = m->steps = 0;
+    m->out = out;
+    m->host = 1000000;
+    m->correlation = 100;
+}
+
+static void run_machine(machine *m, uint32_t seed, int steps, trace_make *out)
+{
+    start_machine(m, seed, out);
+    if (steps == 0)
+        steps = (int)draw(m, 3, FEW_STEPS - 1);
     for (int s = 0; s < steps; s++) {
         m->opened[s] = m->host;
         m->steps = s + 1;
@@ -165,8 +176,9 @@ static int main_stream(const machine *m)
 /* The first task on the main stream that was launched in step s or later, before the next one; -1. */
 static int first_task(const machine *m, int s)
 {
+    const int main = main_stream(m);
     for (int i = 0; i < m->tasks; i++)
-        if (m->task[i].stream == main_stream(m) && m->task[i].launch >= m->opened[s] &&
+        if (m->task[i].stream == main && m->task[i].launch >= m->opened[s] &&
             (s + 1 == m->steps || m->task[i].launch < m->opened[s + 1]))
             return i;
     return -1;
@@ -251,10 +263,62 @@ static void the_path_is_the_one_that_made_the_times(void **state)
     for (uint32_t seed = 1; seed <= runs; seed++) {
         trace_make made;
         trace_make_open(&made, 1, 0);
-        run_machine(&m, seed, &made);
+        run_machine(&m, seed, 0, &made);
         session s;
         trace_make_analysed(&made, &s);
         check(&m, &s, 1, seed);
+        session_free(&s);
+        trace_make_free(&made);
+    }
+}
+
+/* So many tasks that two threads share the work. */
+static void a_long_program_has_its_path_too(void **state)
+{
+    (void)state;
+    static machine m;
+    for (uint32_t seed = 1; seed <= 2; seed++) {
+        trace_make made;
+        trace_make_open(&made, 1, 0);
+        run_machine(&m, seed, 1000, &made);
+        assert_true(m.tasks > 20000);
+        session s;
+        trace_make_analysed(&made, &s);
+        check(&m, &s, 1, seed);
+        session_free(&s);
+        trace_make_free(&made);
+    }
+}
+
+/* Nothing says where a step begins: the path is one, from the last task to the first launch. */
+static void a_long_program_without_steps_has_one_path(void **state)
+{
+    (void)state;
+    static machine m;
+    for (uint32_t seed = 1; seed <= 3; seed++) {
+        trace_make made;
+        trace_make_open(&made, 1, 0);
+        start_machine(&m, seed, &made);
+        while (m.tasks < 25000) {
+            launch_task(&m, PHASE_UNATTRIBUTED);
+            if (m.syncs + 1 < MOST_STEPS && draw(&m, 0, 40) == 0)
+                synchronise(&m);
+        }
+        session s;
+        trace_make_analysed(&made, &s);
+        const analysis *a = &s.analyses[0];
+        int last = 0;
+        for (int i = 0; i < m.tasks; i++)
+            last = m.task[i].end > m.task[last].end ? i : last;
+        int64_t expected[PHASE_COUNT] = { 0 };
+        known_path(&m, last, true, m.task[0].launch, expected);
+        assert_int_equal(a->step_count, 1);
+        assert_int_equal(a->sums_wrong, 0);
+        assert_int_equal(a->steps[0].end - a->steps[0].start, m.task[last].end - m.task[0].launch);
+        for (int p = 0; p < PHASE_COUNT; p++)
+            if (a->steps[0].phases_ns[p] != expected[p])
+                fail_msg("seed %u: %s is %lld instead of %lld", seed, phase_name((phase)p),
+                         (long long)a->steps[0].phases_ns[p], (long long)expected[p]);
         session_free(&s);
         trace_make_free(&made);
     }
@@ -272,7 +336,7 @@ static void order_epoch_scale_and_files_do_not_matter(void **state)
                                                               : 0;
         trace_make made;
         trace_make_open(&made, scale, shift);
-        run_machine(&m, seed, &made);
+        run_machine(&m, seed, 0, &made);
         trace_make_task(&made, "kernel", "unrelated", 99, 1500000, 30,
                         999999); /* on a stream that nobody waits for */
         m.task[m.tasks++] = (made_task) { .start = 1500000,
@@ -310,6 +374,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_path_is_the_one_that_made_the_times),
+        cmocka_unit_test(a_long_program_has_its_path_too),
+        cmocka_unit_test(a_long_program_without_steps_has_one_path),
         cmocka_unit_test(order_epoch_scale_and_files_do_not_matter),
     };
     return cmocka_run_group_tests_name("property_timeline_paths", tests, NULL, NULL);
