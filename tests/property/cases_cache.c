@@ -130,10 +130,13 @@ static void rounds_may_end_anywhere_in_pages_of_few_tokens(void **state)
     stack_open(&plain, model_path, (stack_config) { 0 });
     for (int d = 0; d < 2; d++) {
         stack s;
-        stack_open(
-            &s, model_path,
-            (stack_config) {
-                .slots = 2, .drafter = drafters[d], .spec_tokens = 3, .spec_budget = 3, .page_tokens = 4 });
+        stack_open(&s, model_path,
+                   (stack_config) { .slots = 2,
+                                    .drafter = drafters[d],
+                                    .spec_tokens = 3,
+                                    .spec_budget = 3,
+                                    .page_tokens = 4,
+                                    .lockstep = true });
         round_hooks hooks = { .user = &s, .keep = keep_and_count };
         round_set_hooks(s.round, &hooks);
         poison_pages(s.cache);

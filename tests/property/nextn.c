@@ -92,7 +92,7 @@ static void drafts_give_the_plain_text(void **state)
 
 typedef struct {
     uint64_t seed;
-    uint32_t draws, pauses;
+    uint32_t draws, kept, pauses; /* kept: what the device draws, beside the host */
     foray_engine *engine;
 } adversary;
 
@@ -105,8 +105,10 @@ static uint32_t draw(adversary *a, uint32_t below)
 static int wild_keep(void *user, const plan_member *m)
 {
     adversary *a = user;
-    int bias = m->draft.count > 0 ? m->draft.tokens[0] & 1 : 0;
-    return m->draft.count > 0 ? (int)draw(a, (uint32_t)m->draft.count + 1) * (bias ? 1 : (int)draw(a, 2)) : 0;
+    rng_block any = rng_philox(a->kept++, 12, 0, 0, (uint32_t)a->seed, 9);
+    if (m->draft.count == 0 || (m->draft.tokens[0] % 2 == 0 && any.word[1] % 2))
+        return 0;
+    return (int)(any.word[0] % ((uint32_t)m->draft.count + 1));
 }
 
 static bool wild_route(void *user, const round_plan *p)
