@@ -25,7 +25,7 @@ const plan_field PLAN_FIELDS[] = {
     { "packed.draft", "B", "main: begin, draft", "main: draft, pack, sample, accept, publish" },
     { "packed.keep", "B", "main: pack", "main: accept, publish" },
     { "packed.first_head", "B", "main: pack", "main: accept, publish, commit" },
-    { "packed.rows, packed.heads, packed.sum", "B", "main: pack", "main: publish" },
+    { "packed.rows, packed.sum", "B", "main: pack", "main: publish" },
     { "accepted.accepted", "C", "main: accept", "main: publish" },
     { "accepted.committed", "C", "main: accept", "main: publish, commit" },
     { "accepted.finished", "C", "main: accept", "main: publish, commit" },
@@ -116,18 +116,18 @@ static void pack_member(const plan_given *given, plan_packed *out, pass *in, int
         (row_span) { .first_row = first, .rows = live, .slot = s->slot, .first_position = s->computed };
     /* Only the last token of a prompt, and the drafts behind it, are asked for a next token. */
     bool ends = chunk == sequence_pending(s);
-    out->first_head[i] = ends ? out->heads : -1;
+    out->first_head[i] = ends ? in->count->heads : -1;
     for (int j = chunk - 1; ends && j < live; j++)
-        in->head_row[out->heads++] = first + j;
+        in->head_row[in->count->heads++] = first + j;
     out->rows += live;
     out->sum_nq += live;
 }
 
 void plan_pack(const plan_given *given, plan_packed *packed, pass *in)
 {
-    packed->rows = packed->heads = 0;
+    packed->rows = 0;
     packed->sum_nq = packed->sum_nkv = 0;
-    in->count->spans = 0;
+    in->count->spans = in->count->heads = 0;
     for (int i = 0; i < given->members; i++) {
         packed->first_head[i] = -1;
         if (packed->runs[i])
@@ -135,13 +135,11 @@ void plan_pack(const plan_given *given, plan_packed *packed, pass *in)
     }
     assert(packed->rows <= given->rows_launched);
     in->count->rows = packed->rows;
-    in->count->heads = packed->heads;
 }
 
 void plan_take(const plan_result *result, round_plan *p)
 {
     p->rows = result->rows;
-    p->heads = result->heads;
     p->drafts = result->drafts;
     p->wanted = result->wanted;
     p->extended = result->extended;

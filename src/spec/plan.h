@@ -63,7 +63,7 @@ typedef struct round_plan {
     char route[ROUTE_PARTS]
               [PLAN_ROUTE_BYTES]; /* "graph:1x4" or "eager:reason"; "" where a part does not run */
     /* What came of it. */
-    int32_t rows, heads, drafts, wanted, extended, experts_distinct;
+    int32_t rows, drafts, wanted, extended, experts_distinct;
     int64_t sum_nq, sum_nkv, plan_ns;
     bool probed;
     plan_member member[PLAN_MAX_MEMBERS];
@@ -100,7 +100,7 @@ typedef struct {
     draft draft[PLAN_MAX_MEMBERS];
     int32_t keep[PLAN_MAX_MEMBERS];
     int32_t first_head[PLAN_MAX_MEMBERS]; /* -1: none, the prompt goes on */
-    int32_t rows, heads;
+    int32_t rows;
     int64_t sum_nq, sum_nkv;
 } plan_packed;
 
@@ -117,7 +117,7 @@ typedef struct {
 typedef struct {
     plan_stamps at;
     int64_t plan_ns; /* parts A, but for the extension's, and B */
-    int32_t rows, heads, drafts, wanted, extended, experts_distinct;
+    int32_t rows, drafts, wanted, extended, experts_distinct;
     int64_t sum_nq, sum_nkv;
     bool probed;
     struct {

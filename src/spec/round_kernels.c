@@ -212,7 +212,6 @@ static void run_publish(void *user)
     const plan_accepted *accepted = r->parts.accepted;
     plan_result *out = plan_result_of(&r->parts, given->round);
     out->rows = packed->rows;
-    out->heads = packed->heads;
     out->drafts = packed->drafts;
     out->wanted = packed->wanted;
     out->probed = packed->probed;
